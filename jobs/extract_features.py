@@ -15,7 +15,7 @@ from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.config import knob
 from vse.data.records import Records
 from vse.display.escaping import one_line
-from vse.features.locating import path_lines
+from vse.features.rejects import path_lines
 from vse.stages.describe import describe, of_data
 from vse.stages.extract import ExtractionConfig, check_features, extract, features_fingerprint, kept_features
 from vse.stages.local_inputs import check_reach

@@ -3,7 +3,7 @@
 import sys
 
 from vse.cli.command import main
-from vse.preflight.run import Options, run_preflight
+from vse.preflight.run import PreflightOptions, run_preflight
 
 if __name__ == "__main__":
     sys.exit(
@@ -11,6 +11,6 @@ if __name__ == "__main__":
             "preflight",
             run_preflight,
             description="Check cluster file, account, nodes, workspace and MLflow; one table, exit status 0 or 2.",
-            options=Options(),
+            options=PreflightOptions(),
         )
     )

@@ -8,7 +8,7 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.errors import StorageError
-from vse.inference.served_model import ALIAS, Packed, offer_model
+from vse.inference.served_model import ALIAS, PackedModel, offer_model
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import write_summary
@@ -48,7 +48,7 @@ def run(request: Request) -> str:
         why = shipped.trouble or f"it was not taken, or a later offer has the alias {offer.alias}"
         raise StorageError(f"the model waits in the journal of {options.run}: {why}")
     path = write_summary(
-        folder.child(Packed.parent),
+        folder.child(PackedModel.parent),
         job="register_model",
         started=started,
         options=options,

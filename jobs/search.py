@@ -4,7 +4,7 @@ import sys
 
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.inference.image_search import Options
+from vse.inference.image_search import SearchOptions
 from vse.report.search_build import build_search, plan
 
 
@@ -20,7 +20,7 @@ if __name__ == "__main__":
             "search",
             run,
             description="Find images of a data set or a folder by sentences, or captions of a data set by a picture.",
-            options=Options(),
+            options=SearchOptions(),
             plan=plan,
         )
     )

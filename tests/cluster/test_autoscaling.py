@@ -193,7 +193,7 @@ def test_a_sweep_brings_nodes_to_the_limit_and_idle_ones_go(host: Hosts, tmp_pat
     assert workers(host) == []
     said = run(host, f"python {ROOT}/jobs/preflight.py start=true")
     for kind in LIMITS:
-        assert re.search(rf"worker type +{kind} +ok +a node came", said), said
+        assert re.search(rf"worker type +{kind} +ok +a node started", said), said
     until(lambda: all(node["state"] == "DEAD" for node in workers(host)), 200, "idle nodes stay")
     before = {node["node_id"] for node in workers(host)}
     ranks = json.loads(run(host, f"python -c '{_RANKS}'").splitlines()[-1])

@@ -172,8 +172,8 @@ WRONG = {
     ),
 }
 WITHOUT_GPU = {
-    "gpu": (["train.gpus_per_worker=1"], "train.gpus_per_worker=1: a GPU is asked for, but this machine has none"),
-    "gpus": (["train.gpus_per_worker=1", "train.workers=2"], "a GPU is asked for, but this machine has none"),
+    "gpu": (["train.gpus_per_worker=1"], "train.gpus_per_worker=1: a GPU is requested, but this machine has none"),
+    "gpus": (["train.gpus_per_worker=1", "train.workers=2"], "a GPU is requested, but this machine has none"),
 }
 
 

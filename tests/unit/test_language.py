@@ -35,8 +35,8 @@ CLASSES = frozenset(
 UNCLEAN = frozenset(
     f"platform/vse/{folder}"
     for folder in (
-        *("adversaries", "cli", "cluster", "display", "evaluation", "features", "inference", "models", "objectives"),
-        *("preflight", "stages", "status", "storage", "text", "tracking", "training"),
+        *("adversaries", "cli", "display", "evaluation", "models", "objectives"),
+        *("stages", "status", "storage", "text", "training"),
         *("data/scenes", "report"),
     )
 )

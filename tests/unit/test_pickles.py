@@ -24,6 +24,7 @@ from vse.storage.files import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.storage.folder import MANIFEST, Folder
 from vse.sweeps.ledger import FILE_NAME, Ledger
 from vse.sweeps.trial import measure_test, read_hits
+from vse.tracking.run import write_state
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
 
@@ -136,7 +137,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     measure_test(result.folder, pipeline.prepare(CONFIG, workspace))
     Ledger(workspace.sweep("some")).finish({"model.alpha": 0.5}, {"rsum": 1.0}, 1.0)
     workspace.root.child("mlflow").local().mkdir()
-    Shipper(workspace.root.uri)._save({})
+    write_state(Shipper(workspace.root.uri)._state_file, {})
     result.folder.delete("result.json")  # so that training goes on from its checkpoint
     return workspace.root.local()
 

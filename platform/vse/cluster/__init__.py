@@ -1,1 +1,1 @@
-"""Ray as this project uses it: how it is started, what fits on it, and whether its nodes are alive."""
+"""Ray for this project: start, capacity and liveness of nodes."""

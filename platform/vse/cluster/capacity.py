@@ -1,7 +1,7 @@
-"""The nodes of a cluster: those it can grow to, what fits on them, and which of the listed hosts have joined.
+"""The nodes of a cluster: how many there can be, what fits on them, and which listed hosts have joined.
 
-An autoscaler starts from nothing, so the nodes that are up say little about what a job may ask for. On a cluster that
-is a list of hosts, `ray up` returns when the head is ready, while workers still install.
+An autoscaler starts without workers, so the running nodes do not limit what a job may request. On a cluster of listed
+hosts, `ray up` returns when the head is ready, while workers still install.
 """
 
 import logging
@@ -15,13 +15,17 @@ from typing import Any
 
 from vse.cluster.liveness import RAY, session_of
 
-LAUNCHED = "~/ray_bootstrap_config.yaml"  # the cluster launcher leaves it on the head
-_SLACK = 1e-9  # of a sum of fractions
+log = logging.getLogger(__name__)
+
+EVERY = 2.0  # seconds between looks at the nodes
+Nodes = Callable[[], Sequence[Mapping[str, Any]]]
+LAUNCHED = "~/ray_bootstrap_config.yaml"  # written on the head by the cluster launcher
+_SLACK = 1e-9  # for sums of fractions
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """At most `count` nodes that are alike, each with so many CPUs and GPUs. The head is always there."""
+class NodeKind:
+    """At most `count` equal nodes, each with `cpus` CPUs and `gpus` GPUs. The head always exists."""
 
     cpus: float
     gpus: float = 0.0
@@ -30,8 +34,8 @@ class Kind:
     head: bool = False
 
     def holds(self, cpus: float, gpus: float) -> int:
-        """How many pieces of work, of so many CPUs and GPUs each, one node holds."""
-        fits = [int(has / asked + _SLACK) for has, asked in ((self.cpus, cpus), (self.gpus, gpus)) if asked]
+        """How many workers with `cpus` CPUs and `gpus` GPUs each fit on one node."""
+        fits = [int(has / needs + _SLACK) for has, needs in ((self.cpus, cpus), (self.gpus, gpus)) if needs]
         return min(fits, default=0)
 
     def has(self, labels: Mapping[str, str] | None) -> bool:
@@ -41,9 +45,9 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Kinds of nodes; at most `limit` nodes beside the head, whatever the kinds allow each (none: no such limit)."""
+    """Kinds of nodes; at most `limit` nodes in addition to the head (None: no limit beyond those of the kinds)."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[NodeKind, ...]
     limit: int | None = None
 
     @property
@@ -52,12 +56,12 @@ class Capacity:
         return int(self._most(lambda kind: 1))
 
     def total(self, labels: Mapping[str, str] | None = None) -> dict[str, float]:
-        """Most CPUs and most GPUs, on nodes with these labels."""
+        """The largest number of CPUs and of GPUs, on nodes with these labels."""
         chosen = Capacity(tuple(kind for kind in self.kinds if kind.has(labels)), self.limit)
         return {"CPU": chosen._most(lambda kind: kind.cpus), "GPU": chosen._most(lambda kind: kind.gpus)}
 
     def room(self, cpus: float, gpus: float = 0.0, labels: Mapping[str, str] | None = None) -> int:
-        """How many pieces of work fit that take so many CPUs and GPUs each, of one node."""
+        """How many workers fit that need `cpus` CPUs and `gpus` GPUs of one node each."""
         return int(self._most(lambda kind: kind.holds(cpus, gpus) if kind.has(labels) else 0))
 
     def groups(
@@ -67,18 +71,26 @@ class Capacity:
         gpus: float = 0.0,
         labels: Mapping[str, str] | None = None,
         *,
-        beside: float = 0.0,
+        driver_cpus: float = 0.0,
     ) -> int:
-        """How many groups of so many pieces of work fit, where each group takes CPUs `beside` them, of any node.
+        """How many groups of `size` workers fit, if the driver of each group takes `driver_cpus` CPUs of any node.
 
-        These are counted on one node, of the kind that has least to spare: Ray fills a node before the next.
+        All drivers are counted on one node, of the kind with the least to spare, because Ray fills a node before the
+        next.
+
+        Args:
+            size: workers of a group.
+            cpus: CPUs of a worker.
+            gpus: GPUs of a worker.
+            labels: of the nodes for workers.
+            driver_cpus: CPUs of the driver of a group.
         """
         room = self.room(cpus, gpus, labels)
         groups = room // size
 
-        def lost(kind: Kind) -> int:
-            less = replace(kind, cpus=max(0.0, kind.cpus - groups * beside))
-            return kind.holds(cpus, gpus) - less.holds(cpus, gpus)
+        def lost(kind: NodeKind) -> int:
+            rest = replace(kind, cpus=max(0.0, kind.cpus - groups * driver_cpus))
+            return kind.holds(cpus, gpus) - rest.holds(cpus, gpus)
 
         chosen = [kind for kind in self.kinds if kind.has(labels)]
         while groups and groups * size > room - max(map(lost, chosen)):
@@ -86,12 +98,12 @@ class Capacity:
         return groups
 
     def without_gpus(self) -> "Capacity":
-        """What work without GPUs should spread over: nodes that have none, if any of these has a core."""
+        """The nodes without GPUs, for work that needs none, or all nodes if no such node has a core."""
         plain = tuple(kind for kind in self.kinds if not kind.gpus)
         return Capacity(plain, self.limit) if any(kind.cpus >= 1 for kind in plain) else self
 
-    def _most(self, value: Callable[[Kind], float]) -> float:
-        """The largest sum of a node's value that the limit allows."""
+    def _most(self, value: Callable[[NodeKind], float]) -> float:
+        """The largest sum of `value` over nodes that the limit allows."""
         left, total = self.limit if self.limit is not None else sum(kind.count for kind in self.kinds), 0.0
         for kind in sorted(self.kinds, key=value, reverse=True):
             count = kind.count if kind.head else min(kind.count, left)
@@ -101,7 +113,7 @@ class Capacity:
 
 
 def launched_plan() -> dict[str, Any] | None:
-    """The cluster file this head was launched with, as the launcher filled it in; None on any other machine."""
+    """The completed cluster file that this head was launched with; None on any other machine."""
     launched = Path(LAUNCHED).expanduser()
     if not launched.exists():
         return None
@@ -111,36 +123,31 @@ def launched_plan() -> dict[str, Any] | None:
 
 
 def planned(plan: Mapping[str, Any]) -> Capacity:
-    """What a cluster file allows, as the launcher filled it in."""
+    """The capacity that a completed cluster file allows."""
     kinds = []
     for name, kind in (plan.get("available_node_types") or {}).items():
         head = name == plan.get("head_node_type")
-        has = kind.get("resources") or {}
+        resources = kind.get("resources") or {}
         count = 1 if head else int(kind.get("max_workers") or 0)
         labels = dict(kind.get("labels") or {})
-        kinds.append(Kind(float(has.get("CPU", 0)), float(has.get("GPU", 0)), count, labels, head))
+        cpus, gpus = float(resources.get("CPU", 0)), float(resources.get("GPU", 0))
+        kinds.append(NodeKind(cpus, gpus, count, labels, head))
     return Capacity(tuple(kinds), int(plan.get("max_workers") or 0))
 
 
 def living(nodes: Sequence[Mapping[str, Any]]) -> Capacity:
-    """What is up, from what Ray says of its nodes."""
+    """The capacity of the living nodes in the list of `ray.nodes()`."""
     return Capacity(
         tuple(
-            Kind(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0), 1, node.get("Labels") or {})
+            NodeKind(node["Resources"].get("CPU", 0.0), node["Resources"].get("GPU", 0.0), 1, node.get("Labels") or {})
             for node in nodes
             if node["Alive"]
         )
     )
 
 
-log = logging.getLogger(__name__)
-
-EVERY = 2.0  # seconds between looks
-Nodes = Callable[[], Sequence[Mapping[str, Any]]]
-
-
 def listed(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """Addresses of all hosts of a cluster file that lists them, the head first; none of any other file."""
+    """Addresses of all hosts of a cluster file that lists them, the head first; empty for any other file."""
     provider = plan.get("provider") or {}
     if provider.get("type") != "local":
         return ()
@@ -148,26 +155,28 @@ def listed(plan: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def missing(hosts: Sequence[str], nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those that are no living node, by what Ray says of its nodes; none if there are as many nodes as hosts, since
-    a host may be known to Ray by another of its addresses."""
-    here = [node["NodeManagerAddress"] for node in nodes if node["Alive"]]
-    return [] if len(here) >= len(hosts) else [host for host in hosts if not _addresses(host) & set(here)]
+    """The hosts that are no living node in the list of `ray.nodes()`.
+
+    Empty if there are as many nodes as hosts, because Ray may use another address of a host.
+    """
+    addresses = [node["NodeManagerAddress"] for node in nodes if node["Alive"]]
+    return [] if len(addresses) >= len(hosts) else [host for host in hosts if not _addresses(host) & set(addresses)]
 
 
 def _addresses(host: str) -> set[str]:
     try:
-        return {host, *(str(found[4][0]) for found in socket.getaddrinfo(host, None))}
+        return {host, *(str(info[4][0]) for info in socket.getaddrinfo(host, None))}
     except OSError:
         return {host}
 
 
 def up_for(ray: Path = RAY) -> float:
-    """Seconds since the Ray of this cluster began, by the name of its session; 0 where that does not say."""
+    """Seconds since the Ray of this cluster started, by the name of its session; 0 if that has no time."""
     try:
-        begun = datetime.strptime("_".join(session_of(ray).name.split("_")[1:3]), "%Y-%m-%d_%H-%M-%S")
+        started = datetime.strptime("_".join(session_of(ray).name.split("_")[1:3]), "%Y-%m-%d_%H-%M-%S")
     except ValueError:
         return 0.0
-    return max(0.0, (datetime.now() - begun).total_seconds())
+    return max(0.0, (datetime.now() - started).total_seconds())
 
 
 def wait_for(
@@ -178,18 +187,26 @@ def wait_for(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> list[str]:
-    """Wait until all have joined, for so many seconds at most; those that have not."""
-    began = clock()
+    """Wait until all hosts have joined; returns the hosts that have not.
+
+    Args:
+        hosts: addresses.
+        nodes: like `ray.nodes`.
+        seconds: to wait at most.
+        clock: for tests.
+        sleep: for tests.
+    """
+    start = clock()
     absent = missing(hosts, nodes())
     if absent and seconds > 0:
         log.info("%s; waiting up to %g s for the others", joined(hosts, absent), seconds)
-    while absent and clock() - began < seconds:
+    while absent and clock() - start < seconds:
         sleep(min(EVERY, seconds))
         absent = missing(hosts, nodes())
     return absent
 
 
 def joined(hosts: Sequence[str], absent: Sequence[str]) -> str:
-    """How many have joined, and which have not."""
+    """How many hosts have joined and which have not, in words."""
     count = f"{len(hosts) - len(absent)} of {len(hosts)} hosts have joined"
     return f"{count} (missing: {', '.join(absent)})" if absent else count

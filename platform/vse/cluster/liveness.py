@@ -1,8 +1,8 @@
 """Whether Ray answers: the cluster at an address, and the node process (raylet) of this machine.
 
-`ray.init` tries an address for a quarter of an hour; `check_answers` needs seconds. Ray reports a lost node process to
-the owners of tasks and actors, but not to Tune while it waits to place an actor, nor to a Ray Train controller that
-has not started yet. `watched` ends a job that would wait forever.
+`ray.init` tries an address for a quarter of an hour; `check_answers` needs seconds. Ray reports a lost raylet to the
+owners of tasks and actors, but not to Tune while it waits to place an actor, and not to a Ray Train controller before
+its start. `watched` ends a job that would wait forever.
 """
 
 import contextlib
@@ -19,13 +19,18 @@ from vse.errors import InputError
 
 log = logging.getLogger(__name__)
 
-RAY = Path("/tmp/ray")  # where Ray has the files of its sessions on every node
-EVERY = 2.0  # seconds between looks
-GRACE = 10.0  # seconds for the job to notice by itself
+RAY = Path("/tmp/ray")  # folder of Ray's sessions on every node
+EVERY = 2.0  # seconds between checks
+GRACE = 10.0  # seconds in which the job may fail by itself
+_LOST = "Ray's node process (raylet) on this machine has died"
+SECONDS = 5.0  # timeout of a connection, and of its first bytes
+_CLIENT = "ray://"
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # with empty settings
+_SETTINGS = 4  # type of the first frame of every HTTP/2 server, such as gRPC's
 
 
 def session_of(ray: Path = RAY) -> Path:
-    """The folder of the session that began last, named by when it did."""
+    """The folder of the session that started last; its name has the time of the start."""
     return (ray / "session_latest").resolve()
 
 
@@ -41,10 +46,10 @@ def is_up(raylet: Path) -> bool:
 
 @contextlib.contextmanager
 def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterator[None]:
-    """Raises RuntimeError in the body, which the main thread runs, once the raylet has been gone for `grace` seconds.
+    """Raise RuntimeError in the body, on the main thread, once the raylet has been gone for `grace` seconds.
 
-    It comes as the SIGTERM that jobs end by, since only a signal interrupts what waits inside Ray; a process that would
-    die of that is told by a warning instead.
+    Only a signal interrupts calls that wait inside Ray, so the process gets the SIGTERM that ends jobs. A process
+    without a handler would die of that and logs a warning instead.
     """
     over, lost = threading.Event(), threading.Event()
 
@@ -73,33 +78,24 @@ def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterato
         thread.join()
 
 
-_LOST = "Ray's node process (raylet) on this machine has died"
-
-
-SECONDS = 5.0  # for a connection, and again for the first bytes
-_CLIENT = "ray://"
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and no settings of ours
-_SETTINGS = 4  # the kind of frame that every server of HTTP/2, such as those of gRPC, answers with
-
-
-def check_answers(address: str, named: str) -> None:
-    """Connect to `address` (host:port, ray://host:port, or auto) and see that gRPC is spoken there.
+def check_answers(address: str, setting: str) -> None:
+    """Connect to `address` (host:port, ray://host:port, or auto) and check that a gRPC server answers.
 
     Args:
-        address: As `ray.init` takes it.
-        named: The setting it comes from, for errors.
+        address: as for `ray.init`.
+        setting: the setting it comes from, for errors.
 
     Raises:
-        InputError: The address is none of these.
-        OSError: Nobody answers, or the host's name is unknown. ConnectionError where `auto` finds no cluster.
+        InputError: if the address has another form.
+        OSError: if nothing answers, the host's name is unknown, or `auto` finds no cluster (ConnectionError).
     """
-    where = ray_private.address_of_cluster() if address == "auto" else address.removeprefix(_CLIENT)
-    host, _, port = where.partition("?")[0].rstrip("/").rpartition(":")
+    target = ray_private.address_of_cluster() if address == "auto" else address.removeprefix(_CLIENT)
+    host, _, port = target.partition("?")[0].rstrip("/").rpartition(":")
     if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"{named}: expected host:port, {_CLIENT}host:port, auto or local")
+        raise InputError(f"{setting}: expected host:port, {_CLIENT}host:port, auto or local")
     with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as connection:
         if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
             return
         connection.sendall(_PREFACE)
         if connection.recv(4)[3:] != bytes([_SETTINGS]):
-            raise ConnectionError("what listens there is not Ray")
+            raise ConnectionError("the server there is not Ray")

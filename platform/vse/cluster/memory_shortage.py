@@ -1,5 +1,4 @@
-"""Running out of memory, as Python, torch, numpy, Ray and the kernel report it: one line that says so, and what to
-lower."""
+"""One line for errors of Python, torch, numpy, Ray and the kernel that mean a lack of memory, with what to lower."""
 
 import re
 from pathlib import Path
@@ -11,18 +10,18 @@ LOWER = (
 
 _NODE = re.compile(r"Memory on the node \(IP: ([^,)]+)[^)]*\) was ([\d.]+)GB used / ([\d.]+)GB limit")
 _TOOK = re.compile(r"Selected to kill: .*?memory used=([\d.]+)GB")
-_ASKED = re.compile(
+_ALLOCATION = re.compile(
     r"CUDA out of memory\. (?P<cuda>Tried to allocate [\d.]+ \w+)"
     r"|(?P<numpy>Unable to allocate [^\n]{1,80}?) for an array"
     r"|(?:can't allocate memory|not enough memory): (?P<torch>you tried to allocate \d+ bytes)"  # on CPUs
 )
-_STATED = re.compile(r"out of memory(?: of the GPU)?: [^;\n]+")  # here, in another process
+_STATED = re.compile(r"out of memory(?: of the GPU)?: [^;\n]+")  # by this module, in another process
 _RAISED = re.compile(r"^(?:\w+\.)*(?:_Array)?(?:MemoryError|OutOfMemoryError)\b", re.MULTILINE)
 _KILLED = ("killed by the OOM killer", "the process of the trial died")
 
 
 def kernel_kills() -> int:
-    """How many processes the kernel has ended for lack of memory: in this container, else on this machine."""
+    """The number of processes that the kernel has killed for lack of memory, in this container or on this machine."""
     for file in ("/sys/fs/cgroup/memory.events", "/proc/vmstat"):
         try:
             text = Path(file).read_text()
@@ -39,9 +38,9 @@ _before = kernel_kills()
 def memory_shortage(text: str, peak: float = 0.0) -> str:
     """The line for an error or a traceback whose cause is a lack of memory; empty if that is not the cause.
 
-    What Ray says of a process that was killed names the kernel as one of several possible causes: it counts if the
-    kernel has killed some process on this machine since this one began. peak: GiB that the process had taken by its
-    last report.
+    Ray's message on a killed process names the kernel as one of several possible causes. It counts if the kernel has
+    killed a process on this machine since this process started. `peak` is the memory of the process in GiB by its last
+    report.
     """
     if "running low on memory" in text or _NODE.search(text):
         took = max(map(float, _TOOK.findall(text)), default=0.0)
@@ -52,10 +51,10 @@ def memory_shortage(text: str, peak: float = 0.0) -> str:
         )
     if stated := _STATED.search(text):
         return stated[0]
-    if asked := _ASKED.search(text):
-        what = next(filter(None, asked.groups()))
-        where = "out of memory of the GPU" if asked["cuda"] else "out of memory"
-        return f"{where}: {what[0].lower()}{what[1:]}"
+    if allocation := _ALLOCATION.search(text):
+        size = next(filter(None, allocation.groups()))
+        prefix = "out of memory of the GPU" if allocation["cuda"] else "out of memory"
+        return f"{prefix}: {size[0].lower()}{size[1:]}"
     if _RAISED.search(text):
         return "out of memory"
     if any(words in text for words in _KILLED) and kernel_kills() > _before:
@@ -65,7 +64,7 @@ def memory_shortage(text: str, peak: float = 0.0) -> str:
 
 
 def memory_failure(error: BaseException | None) -> str:
-    """The same of an exception, or of one that it came from or that Ray has wrapped."""
+    """The line for an exception, its causes, and exceptions that Ray has wrapped."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

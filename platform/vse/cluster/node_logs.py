@@ -1,6 +1,6 @@
 """Ray's logs of a node, copied into the workspace while the node lives: `python -m vse.cluster.node_logs`.
 
-A spot instance takes its disk along, and `ray down` the head's, and with them the only account of what went wrong.
+The disk of a spot instance is lost with it, and the head's disk with `ray down`, together with the logs of a failure.
 """
 
 import os
@@ -17,16 +17,16 @@ from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 from vse.workspace.redaction import redact_text
 
-EVERY = 60.0  # seconds; the notice before a spot instance goes is 120
-LARGEST = 64 * 2**20  # bytes of a file that are kept: its end
-LONG = 2**20  # bytes of a file that is copied at doubling intervals: a store takes it whole each time
-SELDOM = 1800.0  # seconds, the longest of these
+EVERY = 60.0  # seconds; a spot instance ends 120 s after its notice
+LARGEST = 64 * 2**20  # bytes at the end of a file that are kept
+LONG = 2**20  # bytes; longer files are copied at doubling intervals, because S3 takes a file as a whole
+SELDOM = 1800.0  # seconds; the longest of these intervals
 _ENDING = {signal.SIGTERM}
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """What a file was when it was copied last, when that was, and after how many seconds it may be copied again."""
+class CopiedFile:
+    """Size and time of a file at its last copy, the time of the copy, and the pause before the next one in seconds."""
 
     size: int
     written: float
@@ -34,17 +34,22 @@ class Copied:
     pause: float = 0.0
 
 
-def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: float, last: bool = False) -> int:
-    """Copy what has changed of `session`/logs since `known` was written, and remember it there; the number of files.
-    Credentials are redacted.
+def copy_logs(session: Path, folder: Folder, copied: dict[str, CopiedFile], *, now: float, last: bool = False) -> int:
+    """Copy the changed files of `session`/logs, without credentials; returns their number.
 
-    Long files that were copied lately wait, unless this is the last time. What cannot be written now is tried again the
-    next time. now: seconds of a clock that never goes back.
+    Files that cannot be written now are retried next time.
+
+    Args:
+        session: folder of Ray's session.
+        folder: for the copies.
+        copied: what was copied before, by name; updated.
+        now: seconds of a monotonic clock.
+        last: also copy long files that were copied recently.
     """
-    copied = 0
+    count = 0
     for path in sorted((session / "logs").rglob("*")):
         name = str(path.relative_to(session / "logs")).replace("/", "--")
-        before = known.get(name)
+        before = copied.get(name)
         try:
             state = path.stat()
             if not path.is_file() or (before and (before.size, before.written) == (state.st_size, state.st_mtime)):
@@ -54,14 +59,14 @@ def copy_logs(session: Path, folder: Folder, known: dict[str, Copied], *, now: f
             with path.open("rb") as stream:
                 if (left := state.st_size - LARGEST) > 0:
                     stream.seek(left)
-                    stream.readline()  # cut: the name of what stands in it may be gone
+                    stream.readline()  # a line without its beginning may hide a credential from redaction
                 folder.write_bytes(name, _redacted(stream.read(LARGEST)))
         except (OSError, InputError):
             continue
         pause = min(SELDOM, 2 * before.pause if before and before.pause else EVERY) if state.st_size > LONG else 0.0
-        known[name] = Copied(state.st_size, state.st_mtime, now, pause)
-        copied += 1
-    return copied
+        copied[name] = CopiedFile(state.st_size, state.st_mtime, now, pause)
+        count += 1
+    return count
 
 
 def _redacted(data: bytes) -> bytes:
@@ -70,23 +75,23 @@ def _redacted(data: bytes) -> bytes:
 
 
 def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
-    """Copy to `logs/<session>/<host>` in the workspace until this node's Ray has ended, and once more then.
+    """Copy to `logs/<session>/<host>` in the workspace until this node's Ray ends or SIGTERM arrives, then once more.
 
-    So too until SIGTERM, which all processes get when the machine ends. It is taken between copies, so that none is cut
-    short; without an answer SIGKILL follows, 90 seconds later where systemd has its own settings.
+    All processes get SIGTERM when the machine ends, and SIGKILL 90 seconds later by systemd's defaults. SIGTERM is
+    handled between copies, so no copy is cut short.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     session = session_of(ray)
     session.chmod(0o700)  # Ray makes it readable by everybody on the machine
     folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
-    known: dict[str, Copied] = {}
+    copied: dict[str, CopiedFile] = {}
     try:
         while is_up(session / "sockets" / "raylet"):
-            copy_logs(session, folder, known, now=time.monotonic())
+            copy_logs(session, folder, copied, now=time.monotonic())
             if signal.sigtimedwait(_ENDING, every):
                 break
     finally:
-        copy_logs(session, folder, known, now=time.monotonic(), last=True)
+        copy_logs(session, folder, copied, now=time.monotonic(), last=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a machine or a cluster can hold, and what is refused for want of it before any Ray process starts."""
+"""The capacity of a machine or cluster, and the refusal of requests beyond it before any Ray process starts."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vse.cluster.capacity import Capacity, Kind, joined, launched_plan, listed, living, planned, up_for, wait_for
+from vse.cluster.capacity import Capacity, NodeKind, joined, launched_plan, listed, living, planned, up_for, wait_for
 from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
 from vse.errors import InputError, PlacementError
 from vse.training.config import check_gpus
@@ -16,7 +16,7 @@ from vse.workspace.provenance import gpus, usable_cores
 
 log = logging.getLogger(__name__)
 
-ANSWER_SECONDS = 120.0  # for a node to answer a question
+ANSWER_SECONDS = 120.0  # timeout for a task on one node
 
 
 def preflight(
@@ -29,11 +29,21 @@ def preflight(
     labels: Mapping[str, str] | None = None,
     key: str = "workers",
 ) -> None:
-    """Refuse, before any Ray process starts, what could never run. Raises InputError naming `key`, or besides it
-    `gpus_per_worker` or `threads` where one worker is too large or no worker can have its share, and what there is.
+    """Check, before any Ray process starts, that workers could run and that their nodes can use the workspace.
 
-    Checks the largest the machine or cluster could ever be (an autoscaler's limits count; `labels`: of the nodes that
-    workers belong on), and that the workspace can be written to, from every node that may work on it.
+    The largest size that an autoscaler may reach counts.
+
+    Args:
+        workspace: URI of the workspace; it must be writable from every node.
+        config: options of Ray.
+        workers: number of workers at the same time.
+        cpus_per_worker: CPUs of each.
+        gpus_per_worker: GPUs of each.
+        labels: of the nodes for workers.
+        key: the configuration key of `workers`, for messages.
+
+    Raises:
+        InputError: naming `key`, `gpus_per_worker` or `threads`, and what there is.
     """
     Workspace.open(workspace).check_writable()
     gather(config)
@@ -66,22 +76,21 @@ def check_room(
     labels: Mapping[str, str] | None = None,
     key: str = "workers",
 ) -> Capacity:
-    """What there can be, as `capacity` tells. Raises InputError, as `preflight` does, where workers could never run;
-    nothing is written, and no Ray process starts."""
-    beside = key.removesuffix("workers")
-    check_gpus(workers, gpus_per_worker, beside)
-    here = cluster_address(config) is None
+    """The result of `capacity`, after the checks of `preflight` that need no workspace."""
+    prefix = key.removesuffix("workers")
+    check_gpus(workers, gpus_per_worker, prefix)
+    is_local = cluster_address(config) is None
     most = capacity(config)
-    place = "this machine has" if here else "the cluster can have"
+    place = "this machine has" if is_local else "the cluster can have"
     total, where = most.total(labels), "".join(f" on nodes labelled {k}: {v}" for k, v in (labels or {}).items())
     if gpus_per_worker and not total["GPU"]:
-        without = f"; leave {beside}gpus_per_worker out to train on its CPUs" if here else ""
+        advice = f"; leave {prefix}gpus_per_worker out to train on its CPUs" if is_local else ""
         raise InputError(
-            f"{beside}gpus_per_worker={gpus_per_worker:g}: a GPU is asked for, but {place} none{where}{without}"
+            f"{prefix}gpus_per_worker={gpus_per_worker:g}: a GPU is requested, but {place} none{where}{advice}"
         )
     for kind, each, one in (("GPU", gpus_per_worker, "gpus_per_worker"), ("CPU", cpus_per_worker, "threads")):
         if each > total[kind]:
-            raise InputError(f"{beside}{one}={each:g}: needs {each:g} {kind}s, but {place} {total[kind]:g}{where}")
+            raise InputError(f"{prefix}{one}={each:g}: needs {each:g} {kind}s, but {place} {total[kind]:g}{where}")
         if workers * each > total[kind]:
             raise InputError(
                 f"{key}={workers}: needs {workers * each:g} {kind}s, but {place} {total[kind]:g}{where}; "
@@ -93,16 +102,15 @@ def check_room(
             f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, and "
             f"{place} room for {fit}{where}; at most {_that_fit(fit)}"
         )
-    if not here and not gpus_per_worker and (unused := most.total()["GPU"]):
-        log.warning("trains on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
+    if not is_local and not gpus_per_worker and (unused := most.total()["GPU"]):
+        log.warning("training on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
     return most
 
 
 def gather(config: Config) -> None:
-    """Wait for the hosts of a cluster file that lists them and that have not joined: the whole job would go without
-    them.
+    """Wait for listed hosts that have not joined, because later ones would not take part in the job.
 
-    It ends when the cluster has been up for as long as any node is waited for; the job then continues with a warning.
+    The wait ends when the cluster has been up for `placement_seconds`; the job then continues with a warning.
     """
     hosts = listed(launched_plan() or {})
     if not hosts or cluster_address(config) is None:
@@ -118,16 +126,16 @@ def _that_fit(count: int) -> str:
 
 
 def capacity(config: Config | None = None) -> Capacity:
-    """The nodes that there can be: of the Ray this process is connected to, else of the one that `config` means.
+    """The largest capacity of the Ray this process is connected to, or else of the one in `config`.
 
-    A launched cluster can become what its file allows. A machine, and a cluster whose file says nothing of what its
-    nodes have, are what they are.
+    A launched cluster can grow to what its file allows. One machine, or a cluster whose file has no resources, has its
+    present size.
     """
     ray, config = sys.modules.get("ray"), config or Config()  # not imported: not connected
     connected = ray is not None and ray.is_initialized()
     if not connected and cluster_address(config) is None:
         visible = float(config.gpus if config.gpus is not None else len(gpus()))
-        return Capacity((Kind(float(config.cpus or usable_cores() + 1), visible),))
+        return Capacity((NodeKind(float(config.cpus or usable_cores() + 1), visible),))
     most = planned({} if connected and started_here() else launched_plan() or {})
     if any(most.total().values()):
         return most
@@ -136,37 +144,37 @@ def capacity(config: Config | None = None) -> Capacity:
 
 
 def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-    """What a function that workers can import returns on each living node of a running cluster, by node address.
+    """Results of an importable function on every living node of a running cluster, by node address.
 
-    Nodes that leave meanwhile are left out. Raises PlacementError if one that stays does not answer in time.
+    Nodes that leave meanwhile are left out. Raises PlacementError if a living node does not answer in time.
     """
     import ray
     from ray.exceptions import RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     task: Any = ray.remote(num_cpus=0)(function)
-    asked = {
+    pending = {
         (node["NodeID"], node["NodeManagerAddress"]): task.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         ).remote(*arguments)
         for node in ray.nodes()
         if node["Alive"]
     }
-    answers = {}
-    for (node, host), answer in asked.items():
+    results = {}
+    for (node, host), result in pending.items():
         try:
-            answers[host] = ray.get(answer, timeout=ANSWER_SECONDS)
+            results[host] = ray.get(result, timeout=ANSWER_SECONDS)
         except RayTaskError:
             raise
         except RayError:
             if node in {each["NodeID"] for each in ray.nodes() if each["Alive"]}:
                 line = f"node {host} did not answer in {ANSWER_SECONDS:g} s, though it is up; see `ray status`"
                 raise PlacementError(line) from None
-    return answers
+    return results
 
 
 def check_shared(workspace: str) -> None:
-    """On a running cluster: refuse a local workspace that some node cannot see, by a marker file. Raises InputError."""
+    """Raise InputError if a node of a running cluster cannot see a local workspace, by a marker file."""
     import ray
 
     root = Workspace.open(workspace).root
@@ -175,8 +183,8 @@ def check_shared(workspace: str) -> None:
     marker = f"marker-{uuid.uuid4().hex[:8]}"
     root.write_bytes(marker, b"")
     try:
-        blind = [host for host, seen in on_every_node(os.path.exists, str(root.local(marker))).items() if not seen]
+        seen_by = on_every_node(os.path.exists, str(root.local(marker)))
     finally:
         root.delete(marker)
-    if blind:
-        raise InputError(f"--workspace {workspace}: node {blind[0]} does not see this folder; name an s3:// address")
+    if hosts := [host for host, seen in seen_by.items() if not seen]:
+        raise InputError(f"--workspace {workspace}: node {hosts[0]} does not see this folder; name an s3:// address")

@@ -1,4 +1,4 @@
-"""How workers of a training find each other: Ray Train's process group, with what it takes for granted looked at."""
+"""The process group of a training's workers: Ray Train's, with checks of GPUs and networks."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ TorchBackend: Any = TorchConfig().backend_cls
 
 
 class GroupConfig(TorchConfig):
-    """Ray Train's own configuration, with a check of the workers' GPUs and networks before they connect."""
+    """Ray Train's own configuration, with our backend."""
 
     @property
     def backend_cls(self) -> type[Any]:
@@ -22,23 +22,27 @@ class GroupConfig(TorchConfig):
 
 class _Group(TorchBackend):
     def on_start(self, worker_group: Any, backend_config: TorchConfig) -> None:
-        """Raises WorkersLostError, which names the nodes, where GPUs are there by Ray's account alone, as with a driver
-        that is too old: NCCL would say so by a traceback. In a sweep the trial is tried again, perhaps elsewhere."""
-        blind = worker_group.execute(_without_gpu) if backend_config.backend == "nccl" else []
-        if nodes := ", ".join(sorted({node for node in blind if node})):
+        """Raises WorkersLostError naming the nodes on which torch finds no GPU, for instance because of an old driver.
+
+        NCCL would raise a traceback. A sweep retries the trial, perhaps on other nodes.
+        """
+        names = worker_group.execute(_without_gpu) if backend_config.backend == "nccl" else []
+        if nodes := ", ".join(sorted({name for name in names if name})):
             raise WorkersLostError(f"train.gpus_per_worker=1: torch finds no GPU on {nodes}")
         worker_group.execute(_listen_where_ray_does)
         super().on_start(worker_group, backend_config)
 
 
 def _listen_where_ray_does() -> None:
-    """Gloo listens where the host's own name leads, which on Debian is 127.0.1.1: workers of other hosts would be sent
-    to themselves. They reach the address by which Ray knows this node. What the operator set stays."""
+    """Make Gloo use the network interface of the address that Ray uses for this node, unless the operator chose one.
+
+    Gloo would use the address of the host's name, which is 127.0.1.1 on Debian and not reachable from other hosts.
+    """
     import psutil  # type: ignore[import-untyped]  # Ray's copy
 
     address = ray.util.get_node_ip_address()
-    for interface, known in psutil.net_if_addrs().items():
-        if address in (each.address for each in known):
+    for interface, addresses in psutil.net_if_addrs().items():
+        if address in (each.address for each in addresses):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)
 
 

@@ -1,4 +1,4 @@
-"""Ray Data as stages use it: quiet, on cores that leave room for what feeds the actors, and without waiting forever."""
+"""Ray Data for stages: without its own output, with CPU shares that avoid deadlocks, and with a timeout."""
 
 import contextlib
 import warnings
@@ -10,26 +10,33 @@ from ray.data.exceptions import ExecutionTimeoutError
 
 from vse.errors import PlacementError
 
-# Shares of a core that leave room on any host, even with one core: actors that fill all cores starve the tasks that
-# feed them, and Ray Data then waits forever (ray-project/ray#44687).
+# Shares of a core that leave room on any host, even with one core. Actors that fill all cores starve their input
+# tasks, and Ray Data then waits forever (ray-project/ray#44687).
 ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
 
 
 def dataset_of(tables: Iterable[pa.Table]) -> ray.data.Dataset:
-    """A data set of these blocks. Ray Data's `from_arrow` looks at each in a task of a whole core, all of them at once:
-    an autoscaler brings every kind of node for that, those with GPUs too."""
+    """A data set of these blocks.
+
+    Ray Data's `from_arrow` starts a task of a whole core for each, all at once. An autoscaler then starts every kind of
+    node, even nodes with GPUs.
+    """
     return ray.data.from_blocks(list(tables))
 
 
 @contextlib.contextmanager
 def data_work(what: str, **most: float) -> Iterator[None]:
-    """Without Ray Data's bars and banners: ours count what is committed, in all surroundings.
+    """Run the body with limits for Ray Data, and without its progress bars and messages.
 
-    most: what the work takes at most, of `cpu` or `gpu`; Ray Data would have an autoscaler bring twice what is up.
-    Raises PlacementError if nothing has moved for long, as no node came that its actors fit on.
+    Args:
+        what: the work, for the error.
+        most: limits of `cpu` or `gpu`; without them, an autoscaler would double the running nodes.
+
+    Raises:
+        PlacementError: if there is no progress for long, because no node started that actors fit on.
     """
     with warnings.catch_warnings():
-        # Ray Data fills its context field by field, its own deprecated ones among them
+        # Ray Data sets every field of its context, even its own deprecated ones
         warnings.filterwarnings("ignore", r"`use_\w+` is deprecated", DeprecationWarning)
         context = ray.data.DataContext.get_current().copy()
         context.enable_progress_bars = context.print_on_execution_start = False
@@ -38,7 +45,6 @@ def data_work(what: str, **most: float) -> Iterator[None]:
             try:
                 yield
             except ExecutionTimeoutError:
-                raise PlacementError(
-                    f"{what}: nothing has moved for {context.execution_no_progress_timeout_s:g} s; the nodes it needs "
-                    "may not be coming, see `ray status`"
-                ) from None
+                seconds = f"{context.execution_no_progress_timeout_s:g} s"
+                line = f"{what}: no progress for {seconds}; the nodes it needs may not start, see `ray status`"
+                raise PlacementError(line) from None

@@ -1,7 +1,7 @@
-"""Everything that this project uses of Ray's private interface. No other module imports a private name of Ray.
+"""All uses of Ray's private interface. No other module imports a private name of Ray.
 
-Private names may change with every release of Ray: `CHECKED` is the release they were read in. With another one a job
-warns, and a name that is gone ends it by one line. `tests/unit/cluster/test_ray_private.py` says what to do then.
+Private names may change with every release of Ray. With another release than `CHECKED` a job warns, and a missing name
+ends it with one line. `tests/unit/cluster/test_ray_private.py` says what to do then.
 """
 
 import importlib
@@ -70,13 +70,13 @@ def _version() -> str:
 
 @cache
 def warn_of_version() -> None:
-    """One warning if another release of Ray is installed than the private names were read in."""
+    """Warn once if another release of Ray is installed than `CHECKED`."""
     if _version() != CHECKED:
         log.warning("Ray %s is installed, and this project was checked with %s (constraints.txt)", _version(), CHECKED)
 
 
 def train_internals() -> Any:
-    """Ray Train's classes of `TRAIN_NAMES` by their own names: ends of worker groups, and what decides on retries."""
+    """The classes of `TRAIN_NAMES` by their last names: errors of worker groups, and the policy of retries."""
     return SimpleNamespace(**{name: _private(name) for name in map(_last, TRAIN_NAMES)})
 
 
@@ -86,18 +86,17 @@ def address_of_cluster() -> str:
 
 
 def apply_uv_setting() -> None:
-    """Make Ray read $RAY_ENABLE_UV_RUN_RUNTIME_ENV again: it does so at import, which may have been earlier, since a
-    search space imports Tune."""
+    """Apply $RAY_ENABLE_UV_RUN_RUNTIME_ENV, which Ray reads at import; a search space may have imported Tune before."""
     _private("RAY_ENABLE_UV_RUN_RUNTIME_ENV")
-    wanted = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0").lower() in ("1", "true")
-    importlib.import_module(_CONSTANTS).RAY_ENABLE_UV_RUN_RUNTIME_ENV = wanted  # type: ignore[attr-defined]
+    enabled = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0").lower() in ("1", "true")
+    importlib.import_module(_CONSTANTS).RAY_ENABLE_UV_RUN_RUNTIME_ENV = enabled  # type: ignore[attr-defined]
 
 
 def loopback_options(folder: Path) -> dict[str, Any]:
-    """Arguments of `ray.init` for a Ray that only this machine reaches, with its files below a folder.
+    """Arguments of `ray.init` for a Ray that listens on loopback only, with its files below a folder.
 
-    Ray replaces 127.0.0.1 by the machine's address and listens on all of them, unless it knows that there are no other
-    nodes. The variable for that is read at import, which may have been earlier.
+    Ray replaces 127.0.0.1 by the machine's address and listens on all addresses, unless clusters are disabled. Ray
+    reads the variable for that at import, which may have been earlier.
     """
     _private("ENABLE_RAY_CLUSTER")
     importlib.import_module(_CONSTANTS).ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined]
@@ -105,19 +104,19 @@ def loopback_options(folder: Path) -> dict[str, Any]:
 
 
 def raylet_socket() -> Path | None:
-    """The socket of the node process that this driver is connected to; None if that runs on another machine."""
+    """The socket of the raylet that this driver is connected to; None if that runs on another machine."""
     node = _private("global_worker").node  # None with ray://
     socket = Path(node.raylet_socket_name) if node is not None else None
     return socket if socket is not None and socket.exists() else None
 
 
 def remove_orphaned_placement_groups() -> int:
-    """Remove this job's placement groups whose makers have died; returns how many there were.
+    """Remove this job's placement groups whose creators have died; returns their number.
 
-    The resources of a training belong to a process of Ray Train. If it dies, with its trial, Ray keeps them as long as
-    the job lives. Ray Train's own cleaner asks the dashboard, and does not learn of the death if none runs, as on one
-    machine. It also ignores resources that did not come yet, for which an autoscaler keeps adding nodes. The retried
-    trial would wait for what its first attempt holds (ray-project/ray#54305).
+    The resources of a training belong to a process of Ray Train. If it dies with its trial, Ray keeps them until the
+    job ends, and the retried trial would wait for them (ray-project/ray#54305). Ray Train's own cleaner needs the
+    dashboard, which does not run on one machine. It also ignores pending resources, for which an autoscaler keeps
+    adding nodes.
     """
     import ray
     from ray.util.placement_group import PlacementGroup, remove_placement_group
@@ -128,7 +127,7 @@ def remove_orphaned_placement_groups() -> int:
         group = table.FromString(text)
         if group.creator_job_id.hex() != job or group.is_detached or group.state == table.REMOVED:
             continue
-        if group.creator_actor_dead and not ray.ActorID(group.creator_actor_id).is_nil():  # nil: made by the driver
+        if group.creator_actor_dead and not ray.ActorID(group.creator_actor_id).is_nil():  # nil: created by the driver
             remove_placement_group(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
             removed += 1
     if removed:
@@ -147,14 +146,14 @@ def keep_credentials_from_trials() -> None:
 
 
 def check_cluster_file(config: Mapping[str, Any]) -> None:
-    """What `ray up` checks of a cluster file. Raises whatever it raises."""
+    """Run the checks of `ray up` on a cluster file; raises their exceptions."""
     prepare: Callable[[Any], Any] = _private("prepare_config")
     _private("validate_config")(prepare(config))
 
 
 def says_node_lost(error: str) -> bool:
-    """Whether the text of a failed actor says that its node was lost.
+    """Whether the message of a failed actor means that its node was lost.
 
-    Tune keeps the exception as a pickle, which is not read. An exception of the trial's own code has a traceback.
+    Tune stores the exception as a pickle, which is not read. An exception of the trial's own code has a traceback.
     """
     return "Traceback" not in error and bool(re.search("is unavailable:|its node has died", error))

@@ -1,4 +1,4 @@
-"""What a backbone is: a frozen network with a transform, named outputs, and an identity that enters fingerprints."""
+"""The base of backbones: frozen networks with a transform, named outputs, and an identity for fingerprints."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -75,9 +75,9 @@ class Network(nn.Module):
 class Backbone(ABC):
     """Base of the components of kind "backbone".
 
-    Making one is cheap and reads no weights; `identity` may hash a file, `load` builds the network. `config` is plain
-    data, so a backbone is rebuilt in another process from it. A network has a `transform`, `shapes` and `load`; what
-    reads features that others made has none of these.
+    Construction is cheap and reads no weights; `identity` may hash a file, `load` builds the network. `config` is plain
+    data, so another process can rebuild the backbone from it. A network has a `transform`, `shapes` and `load`; a
+    reader of ready-made features has none of these.
     """
 
     config: Any  # the component's own Config
@@ -85,10 +85,10 @@ class Backbone(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
-        """Plain data that changes whenever the features would: architecture, weight hash, transform, revision."""
+        """Plain data that changes whenever the features change: architecture, weight hash, transform, revision."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Named outputs and the shape of one row of each; empty if only the files say."""
+        """The shape of one row by output; empty if only files define it."""
         return {}
 
     def load(self, outputs: Sequence[str]) -> Network:
@@ -96,12 +96,12 @@ class Backbone(ABC):
         raise InputError("features.backbone: reads ready-made features and has no network")
 
     def check(self, outputs: Sequence[str]) -> None:
-        """Raises InputError that names an output it lacks, or one that its transform makes meaningless."""
-        known = self.shapes()
+        """Raises InputError for an output that it lacks, or that its transform makes meaningless."""
+        shapes = self.shapes()
         for name in outputs:
-            if name not in known:
-                raise InputError(f"output {name!r}: this backbone has {', '.join(known)}")
-            if self.transform.num_crops > 1 and len(known[name]) > 1:
+            if name not in shapes:
+                raise InputError(f"output {name!r}: this backbone has {', '.join(shapes)}")
+            if self.transform.num_crops > 1 and len(shapes[name]) > 1:
                 raise InputError(
                     f"output {name!r}: a map has no mean over mirrored crops; "
                     "use features.backbone.transform=crop or scale"
@@ -109,7 +109,7 @@ class Backbone(ABC):
 
 
 def code_of(backbone: Backbone) -> str:
-    """Eight digits over the file that a backbone is written in."""
+    """Eight digits over the source file of a backbone."""
     file = sys.modules[type(backbone).__module__].__file__
     assert file is not None
     return named_files.digest(file)[:8]

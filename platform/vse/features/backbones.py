@@ -1,4 +1,4 @@
-"""The backbones there are; importing this registers them under kind "backbone"."""
+"""All backbones; importing this module registers them under kind "backbone"."""
 
 from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone, Network

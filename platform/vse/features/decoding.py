@@ -1,15 +1,14 @@
-"""The first step of extraction: addresses to pixels. Free of torch, so that the tasks that do it start quickly."""
+"""The first step of extraction: addresses to pixels. Free of torch, so tasks that only decode start quickly."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import UInt8
 
-from vse.data.images import UnreadableImage, open_image
+from vse.data.images import UnreadableImage, decode_image, open_image
 from vse.data.places import AddressError
 from vse.features.transforms import Transform
-
-NO_MEMORY = "needs more memory than there is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +23,27 @@ class Decoded:
 def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transform) -> Decoded:
     """Read and transform pictures; one that cannot be read or held becomes a reject with its reason.
 
-    What is no fault of the picture goes through: a store that lets nobody in, a disk or file server that fails.
+    Errors of the storage are raised: missing credentials, a disk or file server that fails.
     """
-    good, squares, rejects = [], [], []
+    decoded, squares, rejects = [], [], []
     for image, uri in zip(ids, uris, strict=True):
         try:
-            squares.append(transform(open_image(uri, root)))
-            good.append(image)
+            squares.append(read_squares(uri, root, transform))
+            decoded.append(image)
         except UnreadableImage as error:
             rejects.append((image, error.reason))
-        except MemoryError:  # of one picture; a job that ended here would end here again
-            rejects.append((image, NO_MEMORY))
-        except AddressError as error:  # a bad row, not a bad job
-            rejects.append((image, str(error)))
     shape = (0, transform.num_crops, transform.size, transform.size, 3)
-    return Decoded(good, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)
+    return Decoded(decoded, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)
+
+
+def read_squares(picture: bytes | str, root: str, transform: Transform) -> UInt8[np.ndarray, "crops size size 3"]:
+    """The squares of one picture, given as the bytes of a file or as an address below `root`.
+
+    Raises UnreadableImage for every fault of the picture or of its address.
+    """
+    try:
+        return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(picture, root))
+    except MemoryError:  # of one picture; a job that ended here would end here again
+        raise UnreadableImage("needs more memory than there is") from None
+    except AddressError as error:  # its path leaves the root: a bad row, not a bad job
+        raise UnreadableImage(str(error)) from None

@@ -1,4 +1,4 @@
-"""The work of extraction, wherever it runs: pixels to rows of features, rows to committed shards."""
+"""The work of extraction in any process: pixels to rows of features, rows to committed shards."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,8 +18,8 @@ SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, 
 class Forward:
     """A loaded network on the best device of this process: pixels in, half-precision outputs out.
 
-    In single precision everywhere: a store may be made by several machines, and begun on one kind and finished on
-    another, and no precision is part of its name.
+    It computes in single precision on every device: several kinds of machines may fill one store, and the precision is
+    no part of its name.
     """
 
     def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
@@ -39,7 +39,7 @@ class Forward:
         parts = []
         for start in range(0, len(pixels), self.batch):
             block = pixels[start : start + self.batch]
-            # Ray hands out read-only memory, which torch does not wrap; a copy of pixels is cheap beside a forward pass
+            # Ray's arrays are read-only, which torch does not wrap; a copy of pixels is cheap next to a forward pass
             block = block if block.flags.writeable else block.copy()
             features = self.network(torch.from_numpy(block))
             parts.append({name: half(value.cpu().numpy()) for name, value in features.items()})
@@ -66,7 +66,7 @@ class ShardBuffer:
     def add(
         self, ids: Sequence[str], rows: dict[str, np.ndarray], rejects: Sequence[tuple[str, str]]
     ) -> Receipt | None:
-        """The receipt of the shard that these rows completed, if they did."""
+        """Add rows; returns the receipt if they completed a shard."""
         self._ids += ids
         self._rejects += rejects
         if len(ids):
@@ -74,7 +74,7 @@ class ShardBuffer:
         return self.flush() if len(self._ids) >= self.rows else None
 
     def flush(self) -> Receipt | None:
-        """Commit what is there; None if there is nothing."""
+        """Commit the remaining rows; None if there are none."""
         if not self._ids and not self._rejects:
             return None
         rows = {name: np.concatenate([part[name] for part in self._parts]) for name in (self._parts or [{}])[0]}

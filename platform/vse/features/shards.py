@@ -1,7 +1,7 @@
 """One shard of a feature store: a Parquet file of half-precision tensors, and the receipt that commits it.
 
-A shard is named after the ids in it, rejected ones apart, so whoever writes the same rows twice (a retried task) writes
-the same file. It counts once its receipt is there; what has no receipt never happened.
+A shard is named after its ids and its rejected ids, so a retried task writes the same file again. A shard without a
+receipt does not count.
 """
 
 import functools
@@ -42,7 +42,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a committed shard holds. `file` is None if every image of it was rejected."""
+    """The content of a committed shard. `file` is None if all its images were rejected."""
 
     name: str
     ids: tuple[str, ...]
@@ -58,8 +58,10 @@ def half(features: np.ndarray) -> np.ndarray:
 
 
 def out_of_range(rows: Mapping[str, np.ndarray]) -> dict[int, str]:
-    """Row -> reason for the rows of floats whose largest value half precision cannot hold, or holds with fewer than 8
-    significant bits (those of bfloat16). Rows of zeros are as they should be."""
+    """Row -> reason for rows of floats whose largest value is outside the range of half precision.
+
+    Values with fewer than 8 significant bits (as many as bfloat16 has) are too small; rows of zeros are not.
+    """
     reasons: dict[int, str] = {}
     for name, values in rows.items():
         if values.dtype == np.float16 or not values.size:
@@ -88,10 +90,13 @@ def unusable(rows: Mapping[str, np.ndarray]) -> dict[int, str]:
 def write_shard(
     folder: Folder, ids: Sequence[str], rows: Mapping[str, np.ndarray], rejects: Sequence[tuple[str, str]] = ()
 ) -> Receipt:
-    """Write and commit one shard.
+    """Write and commit one shard. Rows that are not finite are moved to the rejects.
 
-    ids: of the rows. rows: output name -> array (len(ids), *shape), float16 or uint8. rejects: (id, reason) of images
-    that belong here but have no row. Rows that are not finite are moved to the rejects.
+    Args:
+        folder: of the store.
+        ids: of the rows.
+        rows: output name -> array (len(ids), *shape), float16 or uint8.
+        rejects: (id, reason) of images that belong to the shard but have no row.
     """
     reasons = unusable(rows)
     if reasons:
@@ -132,52 +137,48 @@ def _parquet(ids: Sequence[str], rows: Mapping[str, np.ndarray]) -> bytes:
 
 
 def read_receipts(folder: Folder, *, checksums: bool = True) -> Iterator[Receipt]:
-    """Every committed shard by name, those apart whose file is missing or differs from its receipt.
+    """Every committed shard by name, except shards whose file is missing or differs from its receipt.
 
-    `checksums=False` compares sizes only, which spares reading everything back. Otherwise a file that differs is
-    removed, with a warning: its images are made again, perhaps in shards of other names. Its receipt stays, and says
-    which images had features (`images_without_file`).
+    `checksums=False` compares sizes only and reads no file. Otherwise a file that differs is removed with a warning,
+    and its images are extracted again, perhaps in shards of other names. Its receipt stays as the record of the images
+    that had features (`images_without_file`).
     """
-    receipts = _all_receipts(folder)
-    sizes = folder.sizes([receipt.file for receipt in receipts if receipt.file is not None])
-    for receipt in receipts:
+    for receipt, complete in _all_receipts(folder):
         file = receipt.file
-        if file is not None and sizes[file] != receipt.entry["bytes"]:
-            continue
-        if file is not None and checksums and folder.entry(file) != receipt.entry:
+        if complete and file is not None and checksums and folder.entry(file) != receipt.entry:
             folder.delete(file)
-            log.warning("%s: damaged; the features of %d images are made again", folder.address(file), len(receipt.ids))
-            continue
-        yield receipt
+            log.warning("%s: damaged; extracting %d images again", folder.address(file), len(receipt.ids))
+        elif complete:
+            yield receipt
 
 
 def images_without_file(folder: Folder) -> set[str]:
-    """Images that a receipt names whose file is missing or has another size."""
-    receipts = _all_receipts(folder)
-    sizes = folder.sizes([receipt.file for receipt in receipts if receipt.file is not None])
-    lost = (each for each in receipts if each.file is not None and sizes[each.file] != each.entry["bytes"])
-    return {image for receipt in lost for image in receipt.ids}
+    """Images of the receipts whose file is missing or has another size."""
+    return {image for receipt, complete in _all_receipts(folder) if not complete for image in receipt.ids}
 
 
-def _all_receipts(folder: Folder) -> list[Receipt]:
+def _all_receipts(folder: Folder) -> list[tuple[Receipt, bool]]:
+    """Every receipt, and whether its file, if it has one, has the right size."""
     names = [name for name in folder.names() if name.startswith("shard-") and name.endswith(".json")]
-    return [each for each in read_each(folder, functools.partial(_receipt, folder), names) if each is not None]
+    receipts = [each for each in read_each(folder, functools.partial(_receipt, folder), names) if each is not None]
+    sizes = folder.sizes([each.file for each in receipts if each.file is not None])
+    return [(each, each.file is None or sizes[each.file] == each.entry["bytes"]) for each in receipts]
 
 
 def _receipt(folder: Folder, file: str) -> Receipt | None:
-    """None if it was damaged on its disk, which is as good as absent."""
+    """The receipt in a file; None if it is damaged, which counts as missing."""
     try:
         content = folder.read_json(file)
         rejects = tuple((str(i), str(r)) for i, r in content["rejects"])
         receipt = Receipt(file.removesuffix(".json"), tuple(content["ids"]), rejects, content["file"], content["entry"])
-        whole = receipt.name == _name(receipt.ids, rejects)
-        return receipt if whole and (receipt.file is None or receipt.entry["bytes"]) else None
+        intact = receipt.name == _name(receipt.ids, rejects)
+        return receipt if intact and (receipt.file is None or receipt.entry["bytes"]) else None
     except (InputError, KeyError, TypeError, ValueError):
         return None
 
 
 def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
-    """Another one if an image is rejected that had a row: the receipt that says so stays (`images_without_file`)."""
+    """The shard's name. It changes if an image with a row is rejected later; the old receipt stays."""
     everything = [*sorted(ids), "", *sorted(image for image, _ in rejects)]
     return f"shard-{sha256_of(chr(10).join(everything).encode())[:16]}"
 

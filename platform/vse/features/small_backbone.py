@@ -1,7 +1,7 @@
-"""The small backbone the project ships: a plain convolutional network, trained on object labels of rendered scenes.
+"""The shipped small backbone: a plain convolutional network, trained on object labels of rendered scenes.
 
 112 pixels become a 7×7 map of 128 channels. `jobs/pretrain_backbone.py` makes the weights: scenes of the split
-`pretrain` (no split of any experiment shares its seeds), drawn in the plain style only, no caption seen. Shipped
+`pretrain` (no split of any experiment shares its seeds), drawn in the plain style only, without captions. Shipped
 weights have their batch normalisation folded into the convolutions.
 """
 
@@ -70,8 +70,8 @@ class _Trunk(nn.Module):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         grid = self.layers(x)
-        found = {"map": grid, "pooled": grid.mean((2, 3))}
-        return {name: found[name] for name in self.outputs}
+        features = {"map": grid, "pooled": grid.mean((2, 3))}
+        return {name: features[name] for name in self.outputs}
 
 
 @register("backbone", "small")
@@ -80,7 +80,7 @@ class SmallBackbone(Backbone):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """`random` weights are a control: what the shapes of edges alone are worth."""
+        """`random` weights are a control: how much an untrained network gives."""
 
         weights: str = knob("shipped", "shipped, random, or a weights file of this architecture (path or s3://)")
         seed: int = knob(0, "seed of random weights", low=0)

@@ -35,39 +35,43 @@ def commit(
 ) -> "FeatureStore":
     """Write index, rejects and manifest over the committed shards, and open the store.
 
-    ids: every image that was asked for, in the order of the records. An image that is in no shard is a defect of the
-    caller. `made_by` is plain data that goes into the manifest. Raises InputError if images that had features were
-    rejected when damaged shards were made again.
+    Args:
+        folder: of the store.
+        ids: all images of the request, in the order of the records; each must be in a shard.
+        outputs: shape and number type by name.
+        made_by: plain data for the manifest.
+
+    Raises:
+        InputError: if images that had features were rejected when damaged shards were extracted again.
     """
-    where: dict[str, tuple[str, int]] = {}
+    rows: dict[str, tuple[str, int]] = {}  # image -> shard, row
     reasons: dict[str, str] = {}
     used: dict[str, Receipt] = {}
     wanted = set(ids)
-    for receipt in read_receipts(folder, checksums=False):  # `extract` verified those it found here
-        fresh = [(row, image) for row, image in enumerate(receipt.ids) if image in wanted and image not in where]
-        if fresh and receipt.file is not None:
+    for receipt in read_receipts(folder, checksums=False):  # `extract` has verified the existing ones
+        new = [(row, image) for row, image in enumerate(receipt.ids) if image in wanted and image not in rows]
+        if new and receipt.file is not None:
             used[receipt.file] = receipt
-            where.update((image, (str(receipt.file), row)) for row, image in fresh)
+            rows.update((image, (str(receipt.file), row)) for row, image in new)
         reasons.update(receipt.rejects)
-    rejected = [image for image in ids if image not in where]
+    rejected = [image for image in ids if image not in rows]
     if rejected and (lost := images_without_file(folder).intersection(rejected)):
         image = next(image for image in rejected if image in lost)
         raise InputError(
             f"{folder}: the features of {len(lost)} images were damaged and cannot be made again, for one {image!r}: "
-            f"{reasons.get(image, 'it was not asked for')}; bring the images back, or remove this folder to go on "
+            f"{reasons.get(image, 'not in this request')}; bring the images back, or remove this folder to continue "
             "without them"
         )
     missing = [image for image in rejected if image not in reasons]
     assert not missing, f"{folder.uri}: {len(missing)} images are in no shard, {missing[0]!r} first"
-    there = [image for image in ids if image in where]
-    places = [where[image] for image in there]
-    index = {"image": there, "shard": [shard for shard, _ in places], "row": [row for _, row in places]}
+    kept = [image for image in ids if image in rows]
+    index = {"image": kept, "shard": [rows[image][0] for image in kept], "row": [rows[image][1] for image in kept]}
     _write_table(folder, INDEX, pa.table(index, schema=_INDEX_SCHEMA))
     write_rejects(folder, [(image, reasons[image]) for image in rejected])
     content = {
         "kind": "features",
         "revision": REVISION,
-        "rows": len(there),
+        "rows": len(kept),
         "rejected": len(rejected),
         "outputs": {name: {"shape": list(o.shape), "dtype": o.dtype} for name, o in outputs.items()},
         "made_by": dict(made_by),
@@ -82,7 +86,7 @@ _REJECTS_SCHEMA = pa.schema([("image", pa.string()), ("reason", pa.string())])
 
 
 def write_rejects(folder: Folder, rejects: Sequence[tuple[str, str]]) -> None:
-    """List images that have no features, each with its reason, where users look; the manifest alone commits a store."""
+    """Write the list of images without features, each with its reason, for users; only the manifest commits a store."""
     images, reasons = [image for image, _ in rejects], [reason for _, reason in rejects]
     _write_table(folder, REJECTS, pa.table({"image": images, "reason": reasons}, schema=_REJECTS_SCHEMA))
 
@@ -95,42 +99,42 @@ def _write_table(folder: Folder, name: str, table: pa.Table) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FeatureStore:
-    """A committed store; it never changes once it is there."""
+    """A committed store. It never changes."""
 
     folder: Folder
     manifest: dict[str, Any]
 
     @classmethod
     def open(cls, folder: Folder) -> "FeatureStore":
-        """Raises InputError if the folder holds no committed feature store."""
-        found = cls.find(folder)
-        if found is None:
+        """The store in a folder. Raises InputError if there is none that is committed."""
+        store = cls.find(folder)
+        if store is None:
             raise InputError(f"{folder.uri}: no complete feature store; run jobs/extract_features.py")
-        return found
+        return store
 
     @classmethod
     def find(cls, folder: Folder) -> "FeatureStore | None":
-        """The committed store in a folder, None if there is none. On S3 a process looks once whether it is whole."""
-        found = _known.get(folder)
-        if found is None:
+        """The committed store in a folder, None if there is none. A process checks a folder on S3 once."""
+        store = _cached.get(folder)
+        if store is None:
             manifest = folder.read_manifest(checksums=False)
             if manifest is None or manifest.get("kind") != "features":
                 return None
-            found = cls(folder, manifest)
+            store = cls(folder, manifest)
             try:
-                _ = found.rejects, found.ids  # small, and read by everyone
+                _ = store.rejects, store.ids  # small, and read by everyone
             except (FileNotFoundError, DamagedError):
                 return None
             if not folder.is_local:
-                _known[folder] = found
-        return found
+                _cached[folder] = store
+        return store
 
     @classmethod
     def remove_damaged(cls, folder: Folder) -> None:
-        """Remove the damaged files of a store: `extraction.extract` makes it whole again."""
+        """Remove the damaged files of a store; `stages.extract` restores them."""
         with folder.locked():
             remove_damaged(folder)
-            _known.pop(folder, None)
+            _cached.pop(folder, None)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -138,12 +142,12 @@ class FeatureStore:
         return tuple(self.manifest["outputs"])
 
     def output(self, name: str) -> Output:
-        """Shape and number type of an output. Raises InputError that lists those there are."""
+        """Shape and number type of an output. Raises InputError, which lists all outputs, for another name."""
         try:
-            found = self.manifest["outputs"][name]
+            spec = self.manifest["outputs"][name]
         except KeyError:
             raise InputError(f"{self.folder.uri}: no output {name!r}; it has {', '.join(self.outputs)}") from None
-        return Output(tuple(found["shape"]), found["dtype"])
+        return Output(tuple(spec["shape"]), spec["dtype"])
 
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of one row of an output."""
@@ -170,7 +174,8 @@ class FeatureStore:
         return self._table(INDEX)
 
     @cached_property
-    def _places(self) -> dict[str, tuple[str, int]]:
+    def _rows(self) -> dict[str, tuple[str, int]]:
+        """Image id -> (shard, row)."""
         shards, rows = self._index.column("shard").to_pylist(), self._index.column("row").to_pylist()
         return {image: (s, r) for image, s, r in zip(self.ids, shards, rows, strict=True)}
 
@@ -181,74 +186,80 @@ class FeatureStore:
         """Features of images: (len(ids), *shape), half floats (masks: bytes), in the order of `ids`.
 
         With a cache folder (local, shared by all processes of a node) the result is a read-only memory-mapped file,
-        made by the first who asks; without one it is an array in memory. Raises InputError naming the first image
-        that the store lacks, with the reason where it was rejected, and DamagedError for a damaged shard.
+        which the first process writes; without one it is an array in memory.
+
+        Raises:
+            InputError: naming the first image that the store lacks, and why it was rejected.
+            DamagedError: if a shard is damaged.
         """
-        spec, places = self.output(output), self._find(ids)
-        if cache is None:
-            values = np.empty((len(ids), *spec.shape), spec.dtype)
-            self._fill(values, output, places)
-            return values
-        place = f"{self.fingerprint}/{output}-{fingerprint(list(ids))}"
+        spec, rows = self.output(output), self._find(ids)
         shape = (len(ids), *spec.shape)
-        return mapped_array(Path(cache), place, shape, spec.dtype, lambda values: self._fill(values, output, places))
+        if cache is None:
+            values = np.empty(shape, spec.dtype)
+            self._fill(values, output, rows)
+            return values
+        name = f"{self.fingerprint}/{output}-{fingerprint(list(ids))}"
+        return mapped_array(Path(cache), name, shape, spec.dtype, lambda values: self._fill(values, output, rows))
 
     def _find(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         for image in ids:
-            if image not in self._places:
+            if image not in self._rows:
                 reason = f"was rejected ({self.rejects[image]})" if image in self.rejects else "is not in the store"
                 raise InputError(f"{self.folder.uri}: image {image!r} {reason}")
-        return [self._places[image] for image in ids]
+        return [self._rows[image] for image in ids]
 
-    def _fill(self, values: np.ndarray, output: str, places: list[tuple[str, int]]) -> None:
-        """Shard by shard. Memory holds as many of them as `read_ahead` reads side by side, each as its file, its rows
-        and the wanted ones, and the wanted rows of two more: 1 GB on S3, 0.4 on a disk for shards of 48 MB."""
-        parts = list(_by_shard(places))
+    def _fill(self, values: np.ndarray, output: str, rows: list[tuple[str, int]]) -> None:
+        """Fill `values` shard by shard.
+
+        Memory holds the shards that `read_ahead` reads in parallel, each as its file, all its rows and the wanted ones,
+        and the wanted rows of two more: for shards of 48 MB, 1 GB on S3 and 0.4 GB on a disk.
+        """
+        parts = list(_by_shard(rows))
 
         def rows_of(part: tuple[str, np.ndarray, np.ndarray]) -> np.ndarray:
             return self._read(part[0], output)[part[2]]
 
-        with contextlib.closing(read_ahead(self.folder, rows_of, parts)) as found:
-            for (_, targets, _), rows in zip(parts, found, strict=True):
-                values[targets] = rows
+        with contextlib.closing(read_ahead(self.folder, rows_of, parts)) as arrays:
+            for (_, targets, _), array in zip(parts, arrays, strict=True):
+                values[targets] = array
 
     def _read(self, shard: str, output: str) -> np.ndarray:
         return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]
 
 
-_known: dict[Folder, FeatureStore] = {}  # a handful: those that one process trains and measures on
+_cached: dict[Folder, FeatureStore] = {}  # the few stores on S3 that one process trains and measures on
 
 
 @dataclass(eq=False)
 class StoredFeatures:
-    """Features of a store as training and measuring read them, memory-mapped on this node in `cache`.
+    """Features of a store for training and measuring, memory-mapped on this node in `cache`.
 
-    If a file of the store turns out to be damaged, `again` makes the store whole and the read is repeated.
+    If a file of the store turns out to be damaged, `restore` makes the store complete and the read is repeated.
     """
 
     store: FeatureStore
     cache: str
-    again: Callable[[], FeatureStore]
+    restore: Callable[[], FeatureStore]
 
     def channels(self, output: str) -> int:
         """Size of the last dimension of an output."""
         return self.store.shape(output)[-1]
 
     def array(self, output: str, ids: tuple[str, ...], *, mapped: bool = True) -> np.ndarray:
-        """(len(ids), ...) half floats. mapped: from the file that processes of this node share."""
+        """(len(ids), ...) half floats; `mapped`: from the file that processes of this node share."""
         cache = self.cache if mapped else None
         try:
             return self.store.array(output, ids, cache)
         except (FileNotFoundError, DamagedError):
             FeatureStore.remove_damaged(self.store.folder)
-            self.store = self.again()
+            self.store = self.restore()
             return self.store.array(output, ids, cache)
 
 
-def _by_shard(places: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """(shard, positions in `places`, rows in the shard) for every shard, shards in order of first use."""
+def _by_shard(rows: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """(shard, positions in `rows`, rows in the shard) for every shard, shards in order of first use."""
     groups: dict[str, list[int]] = {}
-    for position, (shard, _) in enumerate(places):
+    for position, (shard, _) in enumerate(rows):
         groups.setdefault(shard, []).append(position)
     for shard, positions in groups.items():
-        yield shard, np.array(positions, dtype=np.int64), np.array([places[p][1] for p in positions], dtype=np.int64)
+        yield shard, np.array(positions, dtype=np.int64), np.array([rows[p][1] for p in positions], dtype=np.int64)

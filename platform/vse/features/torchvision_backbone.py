@@ -32,12 +32,12 @@ class _Trunk(nn.Module):
         self.extractor, self.outputs, self.activation = extractor, tuple(outputs), activation
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        found = self.extractor(x)
-        if "map" in found:
+        features = self.extractor(x)
+        if "map" in features:
             # DenseNet's last normalisation is followed by a ReLU that is no module
-            grid = found["map"].relu() if self.activation else found["map"]
-            found = {**found, "map": grid, "pooled": grid.mean((2, 3))}
-        return {name: found[name] for name in self.outputs}
+            grid = features["map"].relu() if self.activation else features["map"]
+            features = {**features, "map": grid, "pooled": grid.mean((2, 3))}
+        return {name: features[name] for name in self.outputs}
 
 
 @register("backbone", "torchvision")
@@ -65,8 +65,9 @@ class TorchvisionBackbone(Backbone):
     def __init__(self, config: Config) -> None:
         self.config = config
         if not config.arch.startswith(FAMILIES) or config.arch not in _architectures():
-            known = ", ".join(FAMILIES)
-            raise InputError(f"features.backbone.arch={config.arch}: expected a torchvision network of {known}")
+            raise InputError(
+                f"features.backbone.arch={config.arch}: expected a torchvision network of {', '.join(FAMILIES)}"
+            )
         preset = self._published.transforms() if self._published else None
         as_published = preset is not None and preset.crop_size[0] == config.size
         published = preset.resize_size[0] if preset is not None and as_published else round(config.size * 256 / 224)
@@ -77,24 +78,23 @@ class TorchvisionBackbone(Backbone):
             )
         interpolation = preset.interpolation.value if preset is not None else "bilinear"
         self.transform = Transform(name=config.transform, size=config.size, resize=resize, interpolation=interpolation)
-        mean = tuple(preset.mean) if preset is not None else IMAGENET.mean
-        std = tuple(preset.std) if preset is not None else IMAGENET.std
-        normalisation = Normalisation(config.mean or mean, config.std or std)
+        trained = Normalisation(tuple(preset.mean), tuple(preset.std)) if preset is not None else IMAGENET
+        normalisation = Normalisation(config.mean or trained.mean, config.std or trained.std)
         self.normalisation = normalisation.check(f"backbone of {config.arch}")
 
     @cached_property
     def _published(self) -> Any:
-        """The published weights asked for, None for a file or random weights."""
+        """The published weights of the configuration; None for a file or random weights."""
         from torchvision import models
 
-        known: Any = models.get_model_weights(self.config.arch)
+        published: Any = models.get_model_weights(self.config.arch)
         if self.config.weights == "default":
-            return known.DEFAULT
-        if self.config.weights in known.__members__:
-            return known[self.config.weights]
+            return published.DEFAULT
+        if self.config.weights in published.__members__:
+            return published[self.config.weights]
         if self.config.weights in ("random", "none") or named_files.is_file(self.config.weights):
             return None
-        choices = ", ".join(known.__members__)
+        choices = ", ".join(published.__members__)
         raise InputError(
             f"features.backbone.weights={self.config.weights}: no such file, nor one of default, random, {choices}"
         )
@@ -117,7 +117,7 @@ class TorchvisionBackbone(Backbone):
         }
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Found by sending shapes without numbers through the network."""
+        """Computed by a forward pass on the meta device."""
         model = _empty(self.config.arch)
         trunk = self._trunk(model, ("map", "pooled", *_hidden(model)))
         with torch.device("meta"):
@@ -127,7 +127,7 @@ class TorchvisionBackbone(Backbone):
         }
 
     def load(self, outputs: Sequence[str]) -> Network:
-        """Downloads published weights where torch has no copy yet; raises InputError where that fails."""
+        """Downloads published weights unless torch has a copy; raises InputError if that fails."""
         from torchvision import models
 
         self.check(outputs)

@@ -1,14 +1,14 @@
 """From a picture of any size to the square of pixels that a backbone reads.
 
-Named transforms, all on PIL images, all giving 8-bit pixels; a network normalises them where it runs, so that four
-times fewer bytes travel. They equal torchvision's own preprocessing of PIL images bit for bit.
+Transforms take PIL images and give 8-bit pixels, a quarter of the bytes of floats; the network normalises them. They
+equal torchvision's own preprocessing of PIL images bit for bit.
 
 `crop`: the shorter side to `resize`, then the centre (VSE++, UniVSE). `scale`: the whole picture to the square, aspect
 ratio not kept (thesis, 2.2: "scaled to 224×224", no crop). `ten_crop`: four corners, the centre, and their mirror
 images; features are averaged over them (the published `10crop` features).
 
-Before a crop a narrow strip would grow to millions of pixels a side: what would be larger than any picture that is read
-is an UnreadableImage.
+Before a crop, a narrow strip could grow to millions of pixels a side. If it would exceed the limit for pictures, an
+UnreadableImage is raised.
 """
 
 from dataclasses import dataclass

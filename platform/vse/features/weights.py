@@ -1,7 +1,7 @@
-"""Files of weights, and how they get into a network: whole, or not at all.
+"""Weights files of backbones, loaded completely or not at all.
 
-Files come as training scripts leave them: under a key of a checkpoint, with a prefix on every name, with a head for
-other classes or without one. All of these hold a whole trunk, and nothing else of them is needed.
+Training scripts save weights in several forms: under a key of a checkpoint, with a prefix on every name, with or
+without a head. Each must contain the whole trunk; the rest is not needed.
 """
 
 import logging
@@ -23,13 +23,14 @@ log = logging.getLogger(__name__)
 
 _WRAPPERS = ("state_dict", "model")  # which of several state dicts in a checkpoint is meant
 _COUNTER = "num_batches_tracked"  # older files lack it, and inference ignores it
-_NAMED = 3  # keys that a line names
+_NAMED = 3  # keys in one message
 
 
 def read_weights(address: str) -> Mapping[str, Any]:
-    """What a weights file holds (.safetensors, or what torch.load(weights_only=True) accepts), by path or address.
+    """The content of a weights file (.safetensors, or what torch.load(weights_only=True) accepts), by path or address.
 
-    Raises InputError if there is none, or where it holds anything but plain data by name; nothing in it is executed.
+    Raises InputError if there is no such file, or if it holds anything but plain data by name. Nothing in it is
+    executed.
     """
     refuse_placeholder(address)
     path = named_files.local(address)
@@ -39,7 +40,7 @@ def read_weights(address: str) -> Mapping[str, Any]:
         if path.suffix == ".safetensors":
             return load_file(path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of old formats, and of those that are refused below
+            warnings.simplefilter("ignore")  # on old formats, and on files that are refused below
             content = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         reason = first_line(error)
@@ -56,40 +57,40 @@ def load_weights(
 ) -> None:
     """Put weights into a module built on the meta device, in single precision.
 
-    Keys outside of the module are left out, unless they would belong to it: of another depth, or with layers it lacks.
-    One line is logged that says what was renamed or left out.
+    Keys outside of the module are ignored, unless they show another depth of the network or layers that it lacks. One
+    log line says what was renamed or ignored.
 
     Args:
-        module: what is to be filled, all of it.
+        module: filled completely.
         content: a state dict, or a checkpoint with one under a key; its names may have a prefix.
         where: the file or name for messages.
-        whole: the state dict of the network that `module` is the trunk of, if it is not all of it.
+        whole: the state dict of the complete network, if `module` is only its trunk.
 
     Raises:
         InputError: naming the keys that are missing, surplus, or of another shape.
     """
     expected = module.state_dict()
     whole = expected if whole is None else whole
-    state, told = _unwrapped(content, where)
+    state, notes = _unwrapped(content, where)
     prefix = _prefix(state, expected, where)
     kept = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
     _check(kept, expected, whole, where)
-    told += [f"removed the prefix {prefix}"] if prefix else []
+    notes += [f"removed the prefix {prefix}"] if prefix else []
     if surplus := [
         *(k for k in state if not k.startswith(prefix)),
         *(k for k in kept if not _fits(kept[k], whole.get(k))),
     ]:
-        told.append(f"left out {_named(surplus)}, not needed for features")
+        notes.append(f"left out {_named(surplus)}, not needed for features")
     if absent := [key for key in whole if key not in kept and not key.endswith(_COUNTER)]:
-        told.append(f"it lacks {_named(absent)}, not needed for features")
-    if told:
-        log.info("%s: %s", where, "; ".join(told))
+        notes.append(f"it lacks {_named(absent)}, not needed for features")
+    if notes:
+        log.info("%s: %s", where, "; ".join(notes))
     filled = {key: kept[key] if key in kept else torch.zeros((), dtype=torch.int64) for key in expected}
     module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in filled.items()}, assign=True)
 
 
 def _unwrapped(content: Mapping[str, Any], where: str) -> tuple[dict[str, Tensor], list[str]]:
-    """The state dict in what a file holds, and what to say of it."""
+    """The state dict in the content of a file, and notes for the log."""
     inner = {key: value for key, value in content.items() if isinstance(value, Mapping) and _is_state(value)}
     keys = list(inner) if len(inner) == 1 else [key for key in _WRAPPERS if key in inner]
     tensors = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
@@ -99,7 +100,7 @@ def _unwrapped(content: Mapping[str, Any], where: str) -> tuple[dict[str, Tensor
     if not keys:
         holds = _named([str(key) for key in content]) if content else "nothing"
         choice = f"; which of {', '.join(map(str, inner))} is meant? save that alone" if inner else ""
-        raise InputError(f"{where}: expected tensors by name (a state dict), found {holds}{choice}")
+        raise InputError(f"{where}: expected tensors by name (a state dict), got {holds}{choice}")
     others = [str(key) for key in content if key != keys[0]]
     return dict(inner[keys[0]]), [f"took what is under {keys[0]!r}" + (f", without {_named(others)}" if others else "")]
 
@@ -109,17 +110,18 @@ def _is_state(value: Mapping[Any, Any]) -> bool:
 
 
 def _prefix(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str) -> str:
-    """What stands before the names of the trunk. Raises InputError if two trunks are whole."""
-    first = next(key for key in expected if not key.endswith(_COUNTER))
-    found = [key.removesuffix(first) for key in state if key == first or key.endswith(f".{first}")]
-    if "" in found or not found:
+    """The prefix of the trunk's names. Raises InputError if there are two complete trunks."""
+    first = next(_needed(expected))
+    prefixes = [key.removesuffix(first) for key in state if key == first or key.endswith(f".{first}")]
+    if "" in prefixes or not prefixes:
         return ""
-    whole = [
-        prefix for prefix in found if all(_fits(state.get(prefix + key), expected[key]) for key in _needed(expected))
+    complete = [
+        prefix for prefix in prefixes if all(_fits(state.get(prefix + key), expected[key]) for key in _needed(expected))
     ]
-    if len(whole) > 1:
-        raise InputError(f"{where}: holds several networks of this architecture ({', '.join(whole)}); save one alone")
-    return (whole or found)[0]
+    if len(complete) > 1:
+        names = ", ".join(complete)
+        raise InputError(f"{where}: holds several networks of this architecture ({names}); save one alone")
+    return (complete or prefixes)[0]
 
 
 def _needed(expected: Mapping[str, Tensor]) -> Iterator[str]:
@@ -131,18 +133,18 @@ def _fits(value: Tensor | None, expected: Tensor | None) -> bool:
 
 
 def _check(kept: Mapping[str, Tensor], expected: Mapping[str, Tensor], whole: Mapping[str, Tensor], where: str) -> None:
-    """Raises InputError unless all that is expected is there and nothing else belongs to the same parts of it."""
+    """Raises InputError unless all expected keys are there, and no other keys of the same parts of the network."""
     missing = [key for key in _needed(expected) if key not in kept]
     others = [key for key in expected if key in kept and not _fits(kept[key], expected[key])]
     parts = {key.partition(".")[0] for key in expected}
     surplus = [key for key in kept if key not in whole and key.partition(".")[0] in parts]
-    wrong = [f"{_named(missing)} {'is' if len(missing) == 1 else 'are'} missing"] if missing else []
+    faults = [f"{_named(missing)} {'is' if len(missing) == 1 else 'are'} missing"] if missing else []
     if others:
         shapes = (f"{key} has shape {tuple(kept[key].shape)}, expected {tuple(expected[key].shape)}" for key in others)
-        wrong.append(next(shapes) + (f", and {len(others) - 1} more have other shapes" if others[1:] else ""))
-    wrong += [f"it has no {_named(surplus)}"] if surplus else []
-    if wrong:
-        raise InputError(f"{where}: not weights of this architecture: {'; '.join(wrong)}")
+        faults.append(next(shapes) + (f", and {len(others) - 1} more have other shapes" if others[1:] else ""))
+    faults += [f"it has no {_named(surplus)}"] if surplus else []
+    if faults:
+        raise InputError(f"{where}: not weights of this architecture: {'; '.join(faults)}")
 
 
 def _named(keys: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Raw pictures and raw sentences to vectors of the joint space, or to their scores, from a trained run."""
+"""Vectors and scores of raw pictures and sentences, from a trained run."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -7,18 +7,16 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32
 from torch import Tensor
 
 from vse import registry
-from vse.data.images import UnreadableImage, decode_image, open_image
-from vse.data.places import AddressError
+from vse.data.images import UnreadableImage
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
 from vse.evaluation.retrieval import score_matrix, spans
-from vse.features.decoding import NO_MEMORY
+from vse.features.decoding import read_squares
 from vse.features.forward import Forward
-from vse.features.transforms import Transform
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
@@ -30,17 +28,17 @@ from vse.training.examples import ComponentSource, SentenceVectors, Texts, encod
 from vse.workspace.layout import Workspace
 
 SENTENCE = "sentence"  # folder of fitted sentence features in a packed checkpoint
-PARSER = "parser"  # folder of a parser that is no package
-WEIGHTS = "backbone"  # file of backbone weights, with the ending that says how to read it
+PARSER = "parser"  # folder of a parser that is not an installed package
+WEIGHTS = "backbone"  # file of backbone weights; its suffix names the format
 
-IMAGES_AT_ONCE = 512  # scored together; codes of 512 maps of 49 regions and 1,024 numbers are 103 MB
+IMAGES_AT_ONCE = 512  # in one block of scores; codes of 512 maps of 49 regions and 1,024 numbers are 103 MB
 
 Picture = bytes | str | os.PathLike[str]
 
 
 @runtime_checkable
 class Mixes(Protocol):
-    """A family whose caption vector is mixed of two codes at inference (UniVSE: u_cap of u_sent and u_comp)."""
+    """A family whose caption vector is a mix of two codes at inference (UniVSE: u_cap of u_sent and u_comp)."""
 
     @property
     def alpha(self) -> Tensor | float: ...
@@ -49,10 +47,10 @@ class Mixes(Protocol):
 
 
 class Embedder:
-    """Embeds and scores with a trained family, on a GPU where torch finds one; what comes back are arrays of NumPy.
+    """Embeds and scores with a trained family, on a GPU if torch finds one. All results are NumPy arrays.
 
-    Families that only score pairs (SCAN) give an image or a caption alone no vector; asking for one is an InputError,
-    and `scores` serves every family.
+    Families that only score pairs (SCAN) have no vector of a single image or caption; `encode_images` and
+    `encode_captions` raise InputError for them. `scores` works for every family.
     """
 
     def __init__(self, trained: Trained, sentences: SentenceFeatures | None = None) -> None:
@@ -61,7 +59,7 @@ class Embedder:
 
     @classmethod
     def open(cls, folder: Folder) -> "Embedder":
-        """From a checkpoint, or from a packed one (`served_model.pack`), which brings all it needs from outside."""
+        """From a checkpoint, or from a packed model (`served_model.pack`), which contains all external files."""
         names = folder.names()
         changes: dict[str, Any] = {}
         for name in names:
@@ -74,62 +72,72 @@ class Embedder:
 
     @classmethod
     def of_run(cls, workspace: Workspace, run: str, changes: Mapping[str, Any] | None = None) -> "Embedder":
-        """From the kept checkpoint of a run in its workspace, where fitted sentence features are found too.
+        """From the kept checkpoint of a run, with its fitted sentence features from the workspace.
 
-        changes: settings that touch inference only, as for `load_checkpoint`. Raises InputError if there is no such
-        run, where it has no checkpoint, or where its sentence features are gone.
+        Args:
+            workspace: of the run.
+            run: name of the run.
+            changes: settings that affect inference only, as for `load_checkpoint`.
+
+        Raises:
+            InputError: if there is no such run, no checkpoint of it, or its sentence features are gone.
         """
         trained = load_run(workspace.existing("runs", run, "run"), dict(changes or {}))
         return cls(trained, sentence_features(trained, workspace))
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Number of dimensions of a vector."""
         return self.encode_captions([""]).shape[1]
 
     @property
     def alpha(self) -> float | None:
-        """The weight of u_sent, learned or configured, of a family that has one."""
+        """The learned or configured weight of u_sent; None if the family has none."""
         family = self.trained.family
         return float(torch.as_tensor(family.alpha).detach()) if isinstance(family, Mixes) else None
 
     def encode_images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
-        """One vector a picture, given as the bytes of a file or as a path or address.
+        """One vector per picture, given as the bytes of a file or as a path or address.
 
-        Raises InputError naming the first picture that cannot be read, or where the run was trained on ready-made
-        features, which no picture leads to.
+        Raises InputError naming the first picture that cannot be read, or for a run trained on ready-made features.
         """
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for features in self.features(pictures):
-            parts.append(_plain(_vectors(self.trained, encode_images(self.trained.family, features), "images")))
+            parts.append(_to_numpy(_vectors(self.trained, encode_images(self.trained.family, features), "images")))
         return np.concatenate(parts)
 
     def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
-        """One vector a sentence; the score of an image and a sentence is what the family makes of theirs.
+        """One vector per sentence.
 
-        Raises InputError if the family reads fitted sentence features and there are none beside the checkpoint.
+        Raises InputError if the family reads fitted sentence features and the checkpoint has none.
         """
         if not texts:
             return np.empty((0, self.dim), np.float32)
-        return _plain(_caption_vectors(self.trained, encode_captions(self.trained.family, self.read(texts))))
+        return _to_numpy(_caption_vectors(self.trained, encode_captions(self.trained.family, self.read(texts))))
 
     def scores(
         self, pictures: Sequence[Picture], texts: Sequence[str], alpha: float | None = None
     ) -> Float32[np.ndarray, "pictures texts"]:
-        """How well every picture and every sentence go together: the family's own score, of any family, by which
-        evaluation ranks. Scores of different families are not on one scale.
+        """The family's score of every picture and every sentence, by which evaluation ranks.
 
-        alpha: weight of u_sent where the family has one (UniVSE); by default as configured or learned. Memory holds the
-        codes of all sentences, and of so many pictures at a time. Raises InputError as `images` and `sentences` do and
-        for an alpha that the family does not have, Diverged where a score is NaN.
+        Scores of different families are not on one scale. Memory holds the codes of all sentences, and of
+        `IMAGES_AT_ONCE` pictures.
+
+        Args:
+            pictures: bytes of files, paths or addresses.
+            texts: sentences.
+            alpha: weight of u_sent for a family that has one (UniVSE); by default as configured or learned.
+
+        Raises:
+            InputError: as for `encode_images` and `encode_captions`, and for an alpha that the family does not have.
+            Diverged: if a score is NaN.
         """
         return self.scores_of(self.features(pictures), self.read(texts), alpha)
 
     def scores_of(
         self, features: Iterable[np.ndarray], texts: Texts, alpha: float | None = None
     ) -> Float32[np.ndarray, "images texts"]:
-        """As `scores`, of images whose features are there, in arrays (images, ...) of any length, and of sentences as
-        `read` gives them."""
+        """Like `scores`, for features in arrays (images, ...) of any length, and for sentences from `read`."""
         family, settings = self.trained.family, self.inference_settings(alpha)
         captions = encode_captions(family, texts) if len(texts) else {}
         parts = [np.empty((0, len(texts)), np.float32)]
@@ -139,40 +147,47 @@ class Embedder:
                 continue
             for rows in spans(len(array), IMAGES_AT_ONCE):
                 images = encode_images(family, array[rows])
-                parts.append(_plain(score_matrix(family, images, captions, settings=settings)))
+                parts.append(_to_numpy(score_matrix(family, images, captions, settings=settings)))
         return np.concatenate(parts)
 
     def features(
         self, pictures: Sequence[Picture], root: str = "", rejects: dict[int, str] | None = None
     ) -> Iterator[np.ndarray]:
-        """What the run's backbone sees in pictures, as the family reads it: (pictures, ...) half floats, in batches.
+        """The backbone's features of pictures, for the family: batches (pictures, ...) of half floats.
 
-        root: folder of pictures that are given by relative paths (`open_image`). rejects: takes up the numbers of
-        pictures that cannot be read, with the reason, and these are left out; without it they are an InputError.
+        Args:
+            pictures: bytes of files, paths or addresses.
+            root: folder of relative paths.
+            rejects: filled with the number and the reason of every picture that cannot be read, which is left out.
+
+        Raises:
+            InputError: without `rejects`, for the first picture that cannot be read.
         """
         self.check_pictures()
         output, backbone, forward = self.trained.family.inputs.image, self._backbone, self._forward
         for first in range(0, len(pictures), forward.batch):
             squares = []
             for number, picture in enumerate(pictures[first : first + forward.batch], start=first):
+                source = picture if isinstance(picture, bytes) else os.fspath(picture)
                 try:
-                    squares.append(_squares(picture, root, backbone.transform))
+                    squares.append(read_squares(source, root, backbone.transform))
                 except UnreadableImage as error:
                     if rejects is None:
-                        raise InputError(f"{_named(picture, number)}: {error.reason}") from None
+                        name = f"image {number}" + ("" if isinstance(source, bytes) else f", {source}")
+                        raise InputError(f"{name}: {error.reason}") from None
                     rejects[number] = error.reason
             if squares:
                 yield forward(np.stack(squares))[output]
 
     def read(self, texts: Sequence[str], parses: ComponentSource | None = None) -> Texts:
-        """Sentences as the family reads them: their words, and what it needs beside these.
+        """Sentences as the family reads them: words, and components or sentence features if it needs them.
 
-        parses: of a source that knows them all, where the family reads components; without it they are parsed here.
+        parses: components of all these sentences, for a family that reads them; by default they are parsed here.
         """
         trained, inputs, texts = self.trained, self.trained.family.inputs, [as_caption(text) for text in texts]
         if inputs.sentence and self._sentences is None:
             raise InputError(
-                f"{trained.checkpoint}: reads sentence features that lie outside it; open it with Embedder.of_run, or "
+                f"{trained.checkpoint}: reads sentence features from its workspace; open it with Embedder.of_run, or "
                 "pack it first"
             )
         vectors = _Rounded(self._sentences) if self._sentences is not None else None
@@ -183,18 +198,18 @@ class Embedder:
         return encode_texts(texts, trained.vocabulary, parses, vectors)
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
-        """The words and pictographs of a sentence that the run has never met, so that they say nothing to it."""
+        """The words and pictographs of a sentence that are not in the run's vocabulary."""
         caption = as_caption(text)
-        found = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
-        return (*(word for word in found if word not in self._known_words), *dict.fromkeys(pictographs(caption)))
+        distinct = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
+        return (*(word for word in distinct if word not in self._vocabulary), *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:
-        """Raises InputError if the run was trained on ready-made features, which no picture leads to."""
+        """Raises InputError if the run was trained on ready-made features, which have no backbone."""
         if not hasattr(self._backbone, "transform"):
             raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
 
     def inference_settings(self, alpha: float | None) -> dict[str, float]:
-        """What the family's `combine` is told of an alpha. Raises InputError for one that it does not have."""
+        """The arguments of the family's `combine` for an alpha. Raises InputError if the family has none."""
         if alpha is None:
             return {}
         if "alpha" not in self.trained.family.inference_parameters:
@@ -209,8 +224,8 @@ class Embedder:
         return Language("", table_of(distinct, parse_texts(distinct, parser_of(self.trained.config))))
 
     @cached_property
-    def _known_words(self) -> Set[str]:
-        """Of the vocabulary, or those with a vector where vectors of whole sentences are read."""
+    def _vocabulary(self) -> Set[str]:
+        """The words of the run's vocabulary, or of its fitted sentence features."""
         return self.trained.vocabulary.ids.keys() if self._sentences is None else frozenset(self._sentences.words)
 
     @cached_property
@@ -223,7 +238,7 @@ class Embedder:
 
 
 class _Rounded:
-    """Sentence features in the half precision in which training read them."""
+    """Sentence features in half precision, as in training."""
 
     def __init__(self, features: SentenceFeatures) -> None:
         self.features = features
@@ -233,7 +248,7 @@ class _Rounded:
 
 
 def _caption_vectors(trained: Trained, codes: Encoded) -> Tensor:
-    """(captions, dim): the one code of a caption, or its mix at the configured or learned weight."""
+    """(captions, dim): the code of each caption, or the mix of its codes at the configured or learned weight."""
     family = trained.family
     with torch.inference_mode():
         if isinstance(family, Mixes):
@@ -249,8 +264,10 @@ def _vectors(trained: Trained, codes: Encoded, key: str) -> Tensor:
 
 
 def sentence_features(trained: Trained, workspace: Workspace) -> SentenceFeatures | None:
-    """The fitted features of sentences that a run's family reads, from the workspace of the run; None if it reads
-    none. Raises InputError if they are gone."""
+    """The fitted sentence features of a run, from its workspace; None if its family reads none.
+
+    Raises InputError if they are gone.
+    """
     if not trained.family.inputs.sentence:
         return None
     digits = trained.checkpoint.read_json("context.json")["fingerprints"]["sentences"]
@@ -262,19 +279,5 @@ def sentence_features(trained: Trained, workspace: Workspace) -> SentenceFeature
     raise InputError(f"{language}: the fitted sentence features {digits} of this run are gone; run its training again")
 
 
-def _squares(picture: Picture, root: str, transform: Transform) -> UInt8[np.ndarray, "crops size size 3"]:
-    """Raises UnreadableImage for all that is wrong with one picture."""
-    try:
-        return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(os.fspath(picture), root))
-    except MemoryError:
-        raise UnreadableImage(NO_MEMORY) from None
-    except AddressError as error:  # its path leaves the root
-        raise UnreadableImage(str(error)) from None
-
-
-def _named(picture: Picture, number: int) -> str:
-    return f"image {number}" if isinstance(picture, bytes) else f"image {number}, {os.fspath(picture)}"
-
-
-def _plain(vectors: Tensor) -> np.ndarray:
+def _to_numpy(vectors: Tensor) -> np.ndarray:
     return vectors.float().cpu().numpy()

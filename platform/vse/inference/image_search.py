@@ -1,10 +1,11 @@
-"""Images of a data set or of a folder by sentences, and captions of a data set by a picture, through a trained run."""
+"""Search with a trained run: images of a data set or folder by sentences, captions of a data set by a picture."""
 
 import logging
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
@@ -31,22 +32,22 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class SearchOptions:
     """Keys of the job."""
 
     run: str = knob("", "name of a folder below runs/")
     text: tuple[str, ...] = knob((), "sentence to find images for", repeated=True)
-    texts: str = knob("", "file of such sentences, one per line", reads="file")
-    image: str = knob("", "find captions for this instead: a picture file, or the id of an image of the data set")
+    texts: str = knob("", "file of sentences, one per line", reads="file")
+    image: str = knob("", "picture file, or id of an image of the data set, to find captions for instead")
     split: str = knob("test", "split of the run's data set to search")
     images: str = knob("", "folder of pictures, at any depth, to search instead of a split", reads="folder")
     top: int = knob(10, "results shown for each search", low=1)
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
+    alpha: float | None = knob(None, "weight of u_sent if the family has one; default: as configured", low=0, high=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image with its first caption, where it has any, or a caption, whose `uri` is empty."""
+    """An image with its first caption, if any, or a caption, with an empty `uri`."""
 
     id: str
     uri: str
@@ -55,7 +56,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An item with its rank, from 1, and its score. true: the data set has image and sentence belong together."""
+    """An item with its rank, from 1, and its score; `true` if image and sentence are a pair in the data set."""
 
     rank: int
     score: float
@@ -65,8 +66,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a search found. missed: what is true and stands further down; median, highest: of the scores of all that was
-    ranked; unknown: words of the sentence that the run has never met."""
+    """The result of one query.
+
+    `missed` are true items below the shown ones, `median` and `highest` are of the scores of all items, and `unknown`
+    are words of the sentence outside the run's vocabulary.
+    """
 
     query: str
     hits: tuple[Hit, ...]
@@ -77,17 +81,16 @@ class Answer:
 
     @property
     def true_ranks(self) -> tuple[int, ...]:
-        """Ranks of all that is true."""
+        """Ranks of all true items."""
         return tuple(hit.rank for hit in (*self.hits, *self.missed) if hit.true)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResult:
-    """The answers, and what they were found among: `number` images, pictures or captions (`what`) of a split or a
-    folder (`among`). Images lie below `root`.
+    """Answers from `number` items of a kind `what` (images, pictures or captions) of a split or folder (`among`).
 
-    picture: the URI of the picture that captions were found by. rejects: pictures that could not be read, and why.
-    facts: of the run. fingerprints: of what decides the scores.
+    Images lie below `root`. `picture` is the URI of the query picture, `rejects` are unreadable pictures with their
+    reasons, `facts` describe the run, and `fingerprints` identify all inputs of the scores.
     """
 
     config: RunConfig
@@ -103,32 +106,32 @@ class SearchResult:
 
 
 def place_of(uri: str, root: str) -> str:
-    """The path or address of an image; its URI where it has none, as a rendered scene."""
+    """The path or address of an image; its URI if it has none, like a rendered scene."""
     try:
         return uri if uri.startswith("scene:") else below(root, uri)
     except InputError:
         return uri
 
 
-def sentences_of(options: Options) -> list[str]:
-    """The sentences to search by, each once, as captions are kept; none if captions are found by a picture.
+def sentences_of(options: SearchOptions) -> list[str]:
+    """The distinct query sentences, normalised like captions; empty if the query is a picture.
 
-    Raises InputError if there is nothing to search by, or both, where keys do not go together, and for a sentence
-    without a word.
+    Raises InputError if there are no queries or both kinds, if keys exclude each other, and for a sentence without a
+    word.
     """
     if bool(options.text or options.texts) == bool(options.image):
         raise InputError('text, image: give sentences ("text=a red ball", texts=FILE) or image=FILE')
     if options.image and options.images:
         raise InputError("images: a folder has no captions to find by image; leave one of the two out")
-    found = [("text", as_caption(text)) for text in options.text]
+    texts = [("text", as_caption(text)) for text in options.text]
     if options.texts:
-        found += [(f"texts={options.texts}: line {n}", text) for n, text in _lines(options.texts)]
-    for where, text in found:
+        texts += [(f"texts={options.texts}: line {n}", text) for n, text in _lines(options.texts)]
+    for where, text in texts:
         if not has_word(text):
             signs = ", ".join(pictographs(text))
-            why = f"; {signs}: not in the vocabulary, pictographs are no words" if signs else ""
-            raise InputError(f"{where}: {text!r} has no word to search by{why}")
-    return list(dict.fromkeys(text for _, text in found))
+            hint = f"; {signs}: not in the vocabulary, pictographs are no words" if signs else ""
+            raise InputError(f"{where}: {text!r} has no word to search by{hint}")
+    return list(dict.fromkeys(text for _, text in texts))
 
 
 def _lines(file: str) -> list[tuple[int, str]]:
@@ -145,31 +148,31 @@ def _lines(file: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in lines if line]
 
 
-def check_search(workspace: Workspace, options: Options) -> Iterator[str]:
-    """What a dry run checks and says; nothing is written. Raises InputError as `search` does before it scores."""
+def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
+    """The lines of a dry run; nothing is written. Raises InputError as `search` does before it scores."""
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
-    asked = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
+    queries = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
     if options.images:
         files, others = picture_files(_folder(options), "images")
         if others:
             yield others
-        yield f"search {len(files)} pictures in {options.images} by {asked}"
+        yield f"search {len(files)} pictures in {options.images} by {queries}"
     else:
         source = registry.build("source", embedder.trained.config.data)
         records = source.describe()
         part = records.split(options.split)
         number = f"{len(part.images)} images" if sentences else f"{len(part.captions)} captions"
-        yield f"search {number} of split {part.name} of {records.name} by {asked}"
+        yield f"search {number} of split {part.name} of {records.name} by {queries}"
         if options.image:
-            _asked(records, source.image_root, options.image)
-    yield "not checked: what is in files of pictures and weights, features in the workspace"
+            _query_image(records, source.image_root, options.image)
+    yield "not checked: contents of picture and weights files, features in the workspace"
 
 
-def search(workspace: Workspace, options: Options) -> SearchResult:
-    """The best images for each sentence, or the best captions for the picture, as the options ask.
+def search(workspace: Workspace, options: SearchOptions) -> SearchResult:
+    """The best images for each sentence, or the best captions for the picture.
 
-    Features of a split come from the workspace, and are extracted where it has none. Raises InputError in one line for
-    all that is wrong with the request, Diverged where a score is NaN or infinite.
+    Features of a split come from the workspace, and are extracted if it has none. Raises InputError for a request that
+    cannot be answered, Diverged if a score is NaN or infinite.
     """
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     try:
@@ -181,43 +184,44 @@ def search(workspace: Workspace, options: Options) -> SearchResult:
         raise Diverged(f"run={options.run}: {error}") from None
 
 
-def _embedder(workspace: Workspace, options: Options) -> Embedder:
+def _embedder(workspace: Workspace, options: SearchOptions) -> Embedder:
     embedder = Embedder.of_run(workspace, options.run)
-    embedder.inference_settings(options.alpha)  # refuses one that the family has not
+    embedder.inference_settings(options.alpha)  # refuses an alpha that the family does not have
     if options.images:
         embedder.check_pictures()
     return embedder
 
 
-def _folder(options: Options) -> str:
+def _folder(options: SearchOptions) -> str:
     return options.images if named_files.is_remote(options.images) else os.path.expanduser(options.images)
 
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """A split of a run's data set as the stages made it."""
+    """A split of a run's data set with its features."""
 
     config: RunConfig
     workspace: Workspace
     described: Records
-    records: Records  # less the images that have no features
+    records: Records  # without the images that have no features
     part: Split
     features: StoredFeatures
     root: str
 
     @classmethod
-    def of(cls, embedder: Embedder, workspace: Workspace, options: Options) -> "_Data":
+    def of(cls, embedder: Embedder, workspace: Workspace, options: SearchOptions) -> "_Data":
         config = embedder.trained.config
         described, root = describe(config, workspace), registry.build("source", config.data).image_root
-        described.split(options.split)  # what is not there is told before anything is extracted
+        described.split(options.split)  # raises for an unknown split before anything is extracted
         if options.image:
-            _asked(described, root, options.image)
+            _query_image(described, root, options.image)
         outputs = (embedder.trained.family.inputs.image,)
         features = stored_features(config, workspace, described, outputs)
         records = without(described, set(features.store.rejects))
         return cls(config, workspace, described, records, records.split(options.split), features, root)
 
-    def prints(self) -> dict[str, str]:
+    @property
+    def fingerprints(self) -> dict[str, str]:
         return {"records": self.records.fingerprint, "features": self.features.store.fingerprint}
 
     @property
@@ -225,24 +229,22 @@ class _Data:
         return f"split {self.part.name} of {self.records.name}"
 
 
-def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: Options) -> SearchResult:
+def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: SearchOptions) -> SearchResult:
     part, output = data.part, embedder.trained.family.inputs.image
-    captions, images_of = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
+    captions, images_by_text = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
     for caption, image in zip(part.captions, part.caption_to_image.tolist(), strict=True):
         captions[image].append(caption.text)
-        images_of[_spoken(caption.text)].add(image)
+        images_by_text[_normalised(caption.text)].add(image)
     items = [Item(image.id, image.uri, captions[k][0]) for k, image in enumerate(part.images)]
     features = data.features.array(output, tuple(image.id for image in part.images))
     scores = embedder.scores_of([features], embedder.read(sentences), options.alpha)
-    answers = [
-        _answer(text, column, items, images_of.get(_spoken(text), ()), options.top, embedder.unknown_words(text))
-        for text, column in zip(sentences, scores.T, strict=True)
-    ]
-    where = ("images", data.name, len(items), data.root)
-    return _found(embedder, options, data.prints(), where, answers)
+    true = [images_by_text.get(_normalised(text), ()) for text in sentences]
+    answers = _image_answers(embedder, sentences, scores, items, true, options.top)
+    where = {"what": "images", "among": data.name, "number": len(items), "root": data.root}
+    return _result(embedder, options, data.fingerprints, **where, answers=answers)
 
 
-def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -> SearchResult:
+def _in_folder(embedder: Embedder, sentences: Sequence[str], options: SearchOptions) -> SearchResult:
     root = _folder(options)
     (files, others), rejects = picture_files(root, "images"), dict[int, str]()
     if others:
@@ -250,19 +252,15 @@ def _in_folder(embedder: Embedder, sentences: Sequence[str], options: Options) -
     features = _counted(embedder.features(files, root, rejects), len(files), rejects)
     scores = embedder.scores_of(features, embedder.read(sentences), options.alpha)
     reasons = {files[number]: reason for number, reason in rejects.items()}
-    _tell_rejects(reasons, len(files), options.images)
+    _report_rejects(reasons, len(files), options.images)
     items = [Item(file, file, "") for number, file in enumerate(files) if number not in rejects]
-    answers = [
-        _answer(text, column, items, (), options.top, embedder.unknown_words(text))
-        for text, column in zip(sentences, scores.T, strict=True)
-    ]
-    return _found(
-        embedder, options, {}, ("pictures", f"folder {options.images}", len(items), root), answers, rejects=reasons
-    )
+    answers = _image_answers(embedder, sentences, scores, items, [()] * len(sentences), options.top)
+    where = {"what": "pictures", "among": f"folder {options.images}", "number": len(items), "root": root}
+    return _result(embedder, options, {}, **where, answers=answers, rejects=reasons)
 
 
 def _counted(batches: Iterator[np.ndarray], total: int, rejects: Mapping[int, str]) -> Iterator[np.ndarray]:
-    """The batches of a folder's pictures, with a line that says how far they are."""
+    """The batches of a folder's pictures, with a progress bar."""
     done = 0
     with Progress("search", total=total, unit="pictures") as bar:
         for batch in batches:
@@ -272,21 +270,23 @@ def _counted(batches: Iterator[np.ndarray], total: int, rejects: Mapping[int, st
         bar.advance(total - bar.done)
 
 
-def _tell_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
-    """One line for all. Raises InputError if no picture is left."""
+def _report_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
+    """Log all rejects in one line. Raises InputError if no picture is left."""
     if not reasons:
         return
     file, reason = next(iter(reasons.items()))
-    told = by_reason(reasons.values())
+    summary = by_reason(reasons.values())
     if len(reasons) == total:
-        raise InputError(f"images={folder}: none of {total} pictures can be read ({told}); for one, {file}: {reason}")
-    log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, told, file)
+        raise InputError(
+            f"images={folder}: none of {total} pictures can be read ({summary}); for one, {file}: {reason}"
+        )
+    log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, summary, file)
 
 
-def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult:
-    known, output = _asked(data.records, data.root, options.image), embedder.trained.family.inputs.image
-    if known is not None:
-        features, uri, root = [data.features.array(output, (known.id,), mapped=False)], known.uri, data.root
+def _captions(embedder: Embedder, data: _Data, options: SearchOptions) -> SearchResult:
+    image, output = _query_image(data.records, data.root, options.image), embedder.trained.family.inputs.image
+    if image is not None:
+        features, uri, root = [data.features.array(output, (image.id,), mapped=False)], image.uri, data.root
     else:
         uri, root, rejects = _file(options.image), "", dict[int, str]()
         features = list(embedder.features([uri], rejects=rejects))
@@ -297,21 +297,23 @@ def _captions(embedder: Embedder, data: _Data, options: Options) -> SearchResult
     parses = parse_dataset(data.config, data.workspace, data.described) if reads else None
     texts = embedder.read([caption.text for caption in captions], parses)
     scores = embedder.scores_of(features, texts, options.alpha)[0]
-    true = {k for k, caption in enumerate(captions) if known is not None and caption.image == known.id}
+    true = {k for k, caption in enumerate(captions) if image is not None and caption.image == image.id}
     items = [Item(caption.id, "", caption.text) for caption in captions]
-    query = known.id if known is not None else options.image
-    answers = [_answer(query, scores, items, true, options.top)]
-    where = ("captions", data.name, len(items), root)
-    return _found(embedder, options, data.prints(), where, answers, picture=uri)
+    query = image.id if image is not None else options.image
+    answers = (_answer(query, scores, items, true, options.top),)
+    where = {"what": "captions", "among": data.name, "number": len(items), "root": root}
+    return _result(embedder, options, data.fingerprints, **where, answers=answers, picture=uri)
 
 
 def _file(image: str) -> str:
     return image if named_files.is_remote(image) else os.path.expanduser(image)
 
 
-def _asked(records: Records, root: str, given: str) -> Image | None:
-    """The image of the data set that is meant, by its id or as the file it is; None for any other file. Raises
-    InputError where there is no such file either."""
+def _query_image(records: Records, root: str, given: str) -> Image | None:
+    """The image of the data set with this id or file; None for any other file.
+
+    Raises InputError if there is no such file either.
+    """
     file = _file(given)
     for image in records.images:
         if given in (image.id, image.uri):
@@ -331,10 +333,24 @@ def _same(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def _spoken(text: str) -> str:
-    """What is the same in two sentences that differ in capitals and punctuation alone."""
-    found = words(text)
-    return " ".join([word for word in found if any(map(str.isalnum, word))] or found)
+def _normalised(text: str) -> str:
+    """A sentence without capitals and punctuation."""
+    tokens = words(text)
+    return " ".join([word for word in tokens if any(map(str.isalnum, word))] or tokens)
+
+
+def _image_answers(
+    embedder: Embedder,
+    sentences: Sequence[str],
+    scores: Float32[np.ndarray, "items sentences"],
+    items: Sequence[Item],
+    true: Sequence[Collection[int]],
+    top: int,
+) -> tuple[Answer, ...]:
+    return tuple(
+        _answer(text, column, items, numbers, top, embedder.unknown_words(text))
+        for text, column, numbers in zip(sentences, scores.T, true, strict=True)
+    )
 
 
 def _answer(
@@ -345,7 +361,7 @@ def _answer(
     top: int,
     unknown: tuple[str, ...] = (),
 ) -> Answer:
-    """The best items, those of equal scores in their order."""
+    """The best items; items of equal score keep their order."""
     order = np.argsort(-scores, kind="stable")
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(1, len(order) + 1)
@@ -358,29 +374,17 @@ def _answer(
     return Answer(query, hits(order[:top].tolist()), hits(missed), middle, highest, unknown)
 
 
-def _found(
-    embedder: Embedder,
-    options: Options,
-    prints: Mapping[str, str],
-    where: tuple[str, str, int, str],
-    answers: Sequence[Answer],
-    *,
-    picture: str = "",
-    rejects: Mapping[str, str] | None = None,
+def _result(
+    embedder: Embedder, options: SearchOptions, fingerprints: Mapping[str, str], **content: Any
 ) -> SearchResult:
-    trained, (what, among, number, root) = embedder.trained, where
+    """The result with facts on the run; `content` are the other fields of `SearchResult`."""
+    trained = embedder.trained
     facts = {"run": options.run, "family": registry.name_of("family", trained.config.model)}
     if embedder.alpha is not None:
         facts["α"] = f"{embedder.alpha if options.alpha is None else options.alpha:g}"
     return SearchResult(
         config=trained.config,
         facts={**facts, "checkpoint": trained.checkpoint.name},
-        fingerprints={"weights": trained.weights, **prints},
-        what=what,
-        among=among,
-        number=number,
-        root=root,
-        answers=tuple(answers),
-        picture=picture,
-        rejects=rejects or {},
+        fingerprints={"weights": trained.weights, **fingerprints},
+        **content,
     )

@@ -1,4 +1,4 @@
-"""A trained run as a model to serve: packed once into a folder of plain files, loaded by MLflow's python_function.
+"""A trained run as a served model: packed once into a folder of plain files, loaded by MLflow's python_function.
 
 MLflow calls `_load_pyfunc(path)` of this module, so nothing is pickled and nothing of the workspace is needed.
 """
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 REVISION = 1  # raise it when the same checkpoint would be packed into other files
 FILES = ("model.safetensors", "vocabulary.json", "context.json")
 ALIAS = "selected"
-COLUMNS = ("image", "path", "sentence")  # of what the model is asked; a row fills one of them
+COLUMNS = ("image", "path", "sentence")  # of a request; each row fills one of them
 
 
 def model_name(config: RunConfig) -> str:
-    """Name of the registered model whose versions are runs like this one: `<family>-<source>`."""
+    """Name of the registered model for runs of this family and source: `<family>-<source>`."""
     return f"{registry.name_of('family', config.model)}-{registry.name_of('source', config.data)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What the shipper is asked to register: written into `journal`, under `name`, found again by its digest."""
+class ModelOffer:
+    """A model that the shipper will register under `name`, written into `journal` and identified by its digest."""
 
     journal: Journal
     name: str
@@ -50,26 +50,37 @@ class Offer:
 
     @property
     def address(self) -> str:
-        """How MLflow calls it."""
+        """The model's address in MLflow."""
         return f"models:/{self.name}@{self.alias}"
 
 
 def offer_model(
     workspace: Workspace, run: str, *, changes: Mapping[str, Any] | None = None, name: str = "", alias: str = ALIAS
-) -> Offer:
+) -> ModelOffer:
     """Have the shipper register the kept checkpoint of a run, and give its version the alias.
 
-    changes: settings that touch inference only, such as the α that was chosen; name: by default `model_name`. The same
-    checkpoint with the same changes stays one version, however often it is offered. Raises InputError for a run that
-    has no checkpoint or whose family gives an image alone no vector, and for names that MLflow does not take.
+    The same checkpoint with the same changes stays one version, however often it is offered.
+
+    Args:
+        workspace: of the run.
+        run: name of the run.
+        changes: settings that affect inference only, such as a selected α.
+        name: of the registered model; by default `model_name`.
+        alias: of the version.
+
+    Raises:
+        InputError: for a run without a checkpoint, for a family without vectors of single images, and for names that
+            MLflow does not accept.
     """
     _check_names(name or "model", alias)
     folder = workspace.run(run)
     trained = load_run(folder, dict(changes or {}))
     sentences = sentence_features(trained, workspace)
-    Embedder(trained, sentences).encode_captions(["a dog"])  # refuses what has no vectors before anything is written
+    Embedder(trained, sentences).encode_captions(
+        ["a dog"]
+    )  # raises for a family without vectors before anything is written
     packed = pack(trained, folder, sentences)
-    offer = Offer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
+    offer = ModelOffer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
     offer.journal.model(
         offer.name,
         alias=alias,
@@ -83,9 +94,9 @@ def offer_model(
 def offer_best(
     workspace: Workspace, runs: Iterable[str], *, changes: Mapping[str, Any] | None = None, name: str = ""
 ) -> str | None:
-    """Offer the one of these runs that is best on validation (`val/rsum` at its kept epoch); returns its name.
+    """Offer the run that is best on validation (`val/rsum` at its kept epoch); returns its name.
 
-    None, and a line in the log, where its family cannot be served: the end of a sweep is no place to fail at that.
+    Returns None and logs a line if its family cannot be served, because that should not fail a finished sweep.
     """
     best = max(runs, key=lambda run: workspace.run(run).read_json(RESULT)["metrics"].get("val/rsum", -math.inf))
     try:
@@ -103,8 +114,8 @@ def _check_names(name: str, alias: str) -> None:
         raise InputError(f"registry.alias={alias}: use letters, digits, '-' and '_', but not latest or v1, v2, ...")
 
 
-class Packed:
-    """A folder of plain files that embeds raw pictures and sentences anywhere; `tags` say what is in it."""
+class PackedModel:
+    """A folder of plain files that embeds raw pictures and sentences anywhere, with `tags` for the registry."""
 
     parent = "served"
 
@@ -112,18 +123,18 @@ class Packed:
         self.folder, self.tags = folder, dict(tags)
 
 
-def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = None) -> Packed:
-    """Weights, vocabulary and configuration, and what they need from outside the checkpoint: a file of backbone
-    weights, a parser that is a folder, fitted sentence features. In `<run>/served/<digits>`, made once.
+def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = None) -> PackedModel:
+    """Pack a checkpoint with its external files into `<run>/served/<digits>`, once.
 
-    Published weights of torchvision and installed spaCy pipelines go by name.
+    External files are backbone weights, a parser that is a folder, and fitted sentence features. Published weights of
+    torchvision and installed spaCy pipelines are stored by name.
     """
     source, config = trained.checkpoint, trained.config
     manifest = source.read_manifest(checksums=False)
     assert manifest is not None, "an opened checkpoint has a manifest"
     weights, fitted = manifest["files"]["model.safetensors"], "" if sentences is None else sentences.fingerprint
     digits = fingerprint([weights, config, fitted, REVISION])
-    target = run.child(Packed.parent, digits)
+    target = run.child(PackedModel.parent, digits)
     with target.locked():
         if target.read_manifest() is None:
             _fill(target, trained, sentences)
@@ -132,20 +143,20 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
         for key, value in flatten(config).items()
         if key.removeprefix("model.") in trained.family.inference_parameters
     }
-    return Packed(target, {"epoch": source.name, "family": registry.name_of("family", config.model), **settings})
+    return PackedModel(target, {"epoch": source.name, "family": registry.name_of("family", config.model), **settings})
 
 
-def _outside(config: RunConfig) -> dict[str, Path]:
-    """Where the configuration points to on this machine: name in the pack -> file or folder."""
-    found = {}
+def _external_files(config: RunConfig) -> dict[str, Path]:
+    """External files of the configuration: name in the packed model -> file or folder of this machine."""
+    paths = {}
     weights = getattr(config.features.backbone, "weights", "")
     if named_files.is_file(weights):
         file = named_files.local(weights)
-        found[WEIGHTS + file.suffix] = file
+        paths[WEIGHTS + file.suffix] = file
     pipeline = local_path(parser_of(config).pipeline)
     if family_inputs(config).components and pipeline.is_dir():
-        found[PARSER] = pipeline
-    return found
+        paths[PARSER] = pipeline
+    return paths
 
 
 def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None) -> None:
@@ -153,9 +164,9 @@ def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None) 
     for name in FILES:
         target.write_bytes(name, trained.checkpoint.read_bytes(name))
     target.write_json("config.json", to_dict(trained.config))
-    for name, place in _outside(trained.config).items():
-        for file in [place] if place.is_file() else sorted(p for p in place.rglob("*") if p.is_file()):
-            steps = (name, *file.relative_to(place).parts)
+    for name, path in _external_files(trained.config).items():
+        for file in [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file()):
+            steps = (name, *file.relative_to(path).parts)
             folder = target.child(*steps[:-1]) if len(steps) > 1 else target
             folder.write_bytes(steps[-1], file.read_bytes())
             names.append("/".join(steps))
@@ -166,46 +177,56 @@ def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None) 
 
 
 class Model:
-    """What MLflow calls: a table of requests in, a table of vectors out."""
+    """The object that MLflow calls: a table of requests in, a table of vectors out."""
 
     def __init__(self, folder: Folder) -> None:
         self.embedder = Embedder.open(folder)
 
     def predict(self, requests: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Requests (DataFrame): each row fills one of `image` (bytes of a file), `path` (of a file, or s3://) and
-        `sentence`; the others are absent or empty. Returns (DataFrame) the column `embedding`, a list of floats a
-        row, in their order. Raises InputError naming the first row that has none or several of them, and for what is
-        no table with one of these columns.
+        """The vectors of pictures and sentences.
+
+        Args:
+            requests: DataFrame in which each row fills one of `image` (bytes of a file), `path` (of a file, or s3://)
+                and `sentence`; the others are absent or empty.
+            params: unused; MLflow passes it.
+
+        Returns:
+            A DataFrame with the column `embedding`, a list of floats per row, in the order of the requests.
+
+        Raises:
+            InputError: naming the first row that fills none or several, or if no column is one of these.
         """
         _check_columns(requests)
         rows = [_request(row, number) for number, row in enumerate(requests.to_dict("records"))]
-        found: list[Any] = [None] * len(rows)
+        embeddings: list[Any] = [None] * len(rows)
         for kinds, embed in (
             (("image", "path"), self.embedder.encode_images),
             (("sentence",), self.embedder.encode_captions),
         ):
             chosen = [k for k, (kind, _) in enumerate(rows) if kind in kinds]
             for k, vector in zip(chosen, embed([rows[k][1] for k in chosen]) if chosen else (), strict=True):
-                found[k] = vector.tolist()
-        return type(requests)({"embedding": found})
+                embeddings[k] = vector.tolist()
+        return type(requests)({"embedding": embeddings})
 
 
 def _check_columns(requests: Any) -> None:
-    """MLflow drops columns that the signature does not know, and with the last of them every row: a misspelled column
-    would arrive as an empty table and get an empty answer."""
+    """Raises InputError for a table without any of our columns.
+
+    MLflow drops unknown columns, so a misspelled column would arrive as an empty table and get an empty answer.
+    """
     expected = f"expected a table with columns among {', '.join(COLUMNS)}, of which each row fills one"
     if not hasattr(requests, "columns"):
         raise InputError(f"a request that is a {type(requests).__name__}: {expected}")
-    given = [str(name) for name in requests.columns]
-    if not set(given) & set(COLUMNS):
-        raise InputError(f"a request with {'columns ' + ', '.join(given) if given else 'no known column'}: {expected}")
+    names = [str(name) for name in requests.columns]
+    if not set(names) & set(COLUMNS):
+        raise InputError(f"a request with {'columns ' + ', '.join(names) if names else 'no known column'}: {expected}")
 
 
 def _request(row: Mapping[str, Any], number: int) -> tuple[str, Any]:
-    given = [(kind, row[kind]) for kind in COLUMNS if isinstance(row.get(kind), bytes | str) and row[kind]]
-    if len(given) != 1:
-        raise InputError(f"row {number}: fill exactly one of {', '.join(COLUMNS)}, got {len(given)}")
-    kind, value = given[0]
+    filled = [(kind, row[kind]) for kind in COLUMNS if isinstance(row.get(kind), bytes | str) and row[kind]]
+    if len(filled) != 1:
+        raise InputError(f"row {number}: fill exactly one of {', '.join(COLUMNS)}, got {len(filled)}")
+    kind, value = filled[0]
     if (kind == "image") != isinstance(value, bytes):
         raise InputError(f"row {number}: {kind} must be {'the bytes of a file' if kind == 'image' else 'text'}")
     return kind, value

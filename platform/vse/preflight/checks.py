@@ -1,4 +1,4 @@
-"""One line of the table: what was looked at, where, what came out."""
+"""The result of one check, and the table of all of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,12 +9,17 @@ State = Literal["ok", "problem", "not checked"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`detail` says what was found; for a problem, what would be right."""
+    """One row of the table. `detail` says what is there and, for a problem, what would be right."""
 
     what: str
     where: str
     state: State
     detail: str
+
+    @classmethod
+    def of(cls, what: str, where: str, passed: bool, detail: str, problem: str) -> "Check":
+        """`ok` with `detail` if it passed, else a problem with the text `problem`."""
+        return cls(what, where, "ok" if passed else "problem", detail if passed else problem)
 
 
 def table(checks: Iterable[Check]) -> str:
@@ -28,8 +33,10 @@ def table(checks: Iterable[Check]) -> str:
 
 
 def verdict(checks: Iterable[Check]) -> str:
-    """How many of each, in one line."""
+    """The number of checks in each state, in one line."""
     states = [check.state for check in checks]
-    found = [f"{states.count('ok')} ok", f"{states.count('not checked')} not checked"]
     problems = states.count("problem")
-    return ", ".join([*found, f"{problems} problem{'' if problems == 1 else 's'}"])
+    return (
+        f"{states.count('ok')} ok, {states.count('not checked')} not checked, "
+        f"{problems} problem{'' if problems == 1 else 's'}"
+    )

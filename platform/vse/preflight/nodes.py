@@ -1,4 +1,4 @@
-"""What every node has: versions, GPUs that compute, clock, disks, shared memory, a workspace it can write to."""
+"""Checks of every node: versions, GPUs, clock, free disk, shared memory, and whether it can write to the workspace."""
 
 import logging
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 from vse.cluster.capacity import Nodes, joined, listed, wait_for
 from vse.errors import InputError, first_line
-from vse.preflight.checks import Check, State
+from vse.preflight.checks import Check
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import gpus, versions
 
@@ -22,7 +22,7 @@ _GIB = 2**30
 
 
 def facts(workspace: str) -> dict[str, Any]:
-    """What this process finds on its node, as plain data; runs on every node."""
+    """The state of the node that this process runs on, as plain data."""
     return {
         "versions": versions(),
         "gpus": gpus(),
@@ -47,8 +47,8 @@ def _cuda() -> str:
 
     try:
         for device in range(torch.cuda.device_count() or 1):
-            found = torch.ones(64, 64, device=f"cuda:{device}") @ torch.ones(64, 64, device=f"cuda:{device}")
-            assert found[0, 0].item() == 64
+            ones = torch.ones(64, 64, device=f"cuda:{device}")
+            assert (ones @ ones)[0, 0].item() == 64
     except (AssertionError, RuntimeError) as error:
         return first_line(error)
     if torch.cuda.device_count() != len(gpus()):
@@ -56,36 +56,39 @@ def _cuda() -> str:
     return ""
 
 
-def judge(where: str, found: Mapping[str, Any], expected: Mapping[str, str], ray_gpus: float | None) -> Iterator[Check]:
-    """The checks of one node. expected: versions of the job's own process; ray_gpus: what Ray offers, if it runs."""
-    other = {name: version for name, version in found["versions"].items() if expected.get(name) != version}
-    other |= {name: "missing" for name in expected if name not in found["versions"]}
-    told = ", ".join(f"{name} {version}, not {expected.get(name, 'there')}" for name, version in sorted(other.items()))
-    yield _check("versions", where, not other, f"torch {expected.get('torch')}, ray {expected.get('ray')}", told)
-    names = found["gpus"]
+def judge(where: str, node: Mapping[str, Any], expected: Mapping[str, str], ray_gpus: float | None) -> Iterator[Check]:
+    """The checks of one node.
+
+    Args:
+        where: name of the node in the table.
+        node: what `facts` returned on it.
+        expected: versions of the job's own process.
+        ray_gpus: number of GPUs that Ray offers there; None without Ray.
+    """
+    other = {name: version for name, version in node["versions"].items() if expected.get(name) != version}
+    other |= {name: "missing" for name in expected if name not in node["versions"]}
+    text = ", ".join(f"{name} {version}, not {expected.get(name, 'there')}" for name, version in sorted(other.items()))
+    yield Check.of("versions", where, not other, f"torch {expected.get('torch')}, ray {expected.get('ray')}", text)
+    names = node["gpus"]
     if not names:
-        yield _check("GPUs", where, not ray_gpus, "none", f"Ray offers {ray_gpus or 0:g}, the driver knows none")
+        yield Check.of("GPUs", where, not ray_gpus, "none", f"Ray offers {ray_gpus or 0:g}, the driver reports none")
     else:
-        wrong = found["cuda"]
-        if not wrong and ray_gpus is not None and ray_gpus != len(names):
-            wrong = f"Ray offers {ray_gpus:g} of {len(names)}"
-        yield _check("GPUs", where, not wrong, f"{len(names)} x {names[0]}, CUDA computes", f"{names[0]}: {wrong}")
-    least = min(found["disk"], key=found["disk"].__getitem__)
-    free = found["disk"][least]
-    told = f"{free:.0f} GiB free in {least}"
-    yield _check("disk", where, free >= MIN_DISK, told, f"{told}, at least {MIN_DISK:g} are needed")
-    shared = found["shared"]
+        problem = node["cuda"]
+        if not problem and ray_gpus is not None and ray_gpus != len(names):
+            problem = f"Ray offers {ray_gpus:g} of {len(names)}"
+        text = f"{len(names)} x {names[0]}, CUDA computes"
+        yield Check.of("GPUs", where, not problem, text, f"{names[0]}: {problem}")
+    fullest = min(node["disk"], key=node["disk"].__getitem__)
+    free = node["disk"][fullest]
+    text = f"{free:.0f} GiB free in {fullest}"
+    yield Check.of("disk", where, free >= MIN_DISK, text, f"{text}, at least {MIN_DISK:g} are needed")
+    shared = node["shared"]
     if shared is None:
         yield Check("shared memory", where, "not checked", "this system has no /dev/shm")
     else:
-        told = f"{shared:.1f} GiB free in /dev/shm"
-        yield _check("shared memory", where, shared >= MIN_SHARED, told, f"{told}; give containers --shm-size")
-    yield _check("workspace", where, not found["workspace"], "written to and removed again", found["workspace"])
-
-
-def _check(what: str, where: str, good: bool, fine: str, wrong: str) -> Check:
-    state: State = "ok" if good else "problem"
-    return Check(what, where, state, fine if good else wrong)
+        text = f"{shared:.1f} GiB free in /dev/shm"
+        yield Check.of("shared memory", where, shared >= MIN_SHARED, text, f"{text}; give containers --shm-size")
+    yield Check.of("workspace", where, not node["workspace"], "written to and removed again", node["workspace"])
 
 
 def check_this_machine(workspace: str) -> list[Check]:
@@ -94,7 +97,7 @@ def check_this_machine(workspace: str) -> list[Check]:
 
 
 def check_nodes(workspace: str, wait: float = 300.0) -> list[Check]:
-    """The checks of every living node of the Ray this process has joined, through one actor on each."""
+    """The checks of every living node of the cluster this process has joined, through one actor on each."""
     import ray
     from ray.exceptions import RayError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -109,30 +112,30 @@ def check_nodes(workspace: str, wait: float = 300.0) -> list[Check]:
     for node, probe in zip(nodes, probes, strict=True):
         where = node["NodeManagerAddress"]
         try:
-            found: Any = ray.get(probe.facts.remote(workspace), timeout=wait)
-            skew, sure = _skew(lambda probe=probe: ray.get(probe.clock.remote(), timeout=wait))
+            state: Any = ray.get(probe.facts.remote(workspace), timeout=wait)
+            skew, uncertainty = _skew(lambda probe=probe: ray.get(probe.clock.remote(), timeout=wait))
         except RayError as error:
             checks.append(Check("node", where, "problem", f"does not answer ({first_line(error)})"))
             continue
-        checks += judge(where, found, versions(), float(node["Resources"].get("GPU", 0)))
-        told = f"{skew:+.3f} s from the head's, ± {sure:.3f}"
-        checks.append(_check("clock", where, abs(skew) - sure <= MAX_SKEW, told, f"{told}; let chrony or ntpd set it"))
+        checks += judge(where, state, versions(), float(node["Resources"].get("GPU", 0)))
+        text, passed = f"{skew:+.3f} s from the head's, ± {uncertainty:.3f}", abs(skew) - uncertainty <= MAX_SKEW
+        checks.append(Check.of("clock", where, passed, text, f"{text}; let chrony or ntpd set it"))
     return checks
 
 
 def check_hosts(plan: Mapping[str, Any], nodes: Nodes, wait: float = 0.0) -> list[Check]:
-    """Whether all hosts of a cluster that lists them join within `wait` seconds; nothing for any other cluster."""
+    """Whether all hosts of a cluster that lists them join within `wait` seconds; empty for any other cluster."""
     hosts = listed(plan)
     if not hosts:
         return []
     absent = wait_for(hosts, nodes, wait)
-    told = joined(hosts, absent)
-    wrong = f"{told}; they may still install: see the head's /tmp/ray/session_latest/logs/monitor*"
-    return [_check("hosts", "cluster", not absent, told, wrong)]
+    text = joined(hosts, absent)
+    problem = f"{text}; they may still install: see the head's /tmp/ray/session_latest/logs/monitor*"
+    return [Check.of("hosts", "cluster", not absent, text, problem)]
 
 
 class _Probe:
-    """Lives on one node while it is checked."""
+    """An actor on the node that is checked."""
 
     def facts(self, workspace: str) -> dict[str, Any]:
         return facts(workspace)
@@ -142,15 +145,15 @@ class _Probe:
 
 
 def _skew(clock: Any, rounds: int = 5) -> tuple[float, float]:
-    """(seconds that a distant clock is ahead of ours, uncertainty): of several questions the one answered fastest."""
-    asked: list[tuple[float, float]] = []
+    """(seconds that a remote clock is ahead of ours, uncertainty), from the fastest of several requests."""
+    measured: list[tuple[float, float]] = []
     for _ in range(rounds):
         before = time.time()
-        there = clock()
+        remote = clock()
         after = time.time()
-        asked.append(((after - before) / 2, there - (before + after) / 2))
-    sure, skew = min(asked)
-    return skew, sure
+        measured.append(((after - before) / 2, remote - (before + after) / 2))
+    uncertainty, skew = min(measured)
+    return skew, uncertainty
 
 
 def bring_up(kinds: Mapping[str, Mapping[str, Any]], seconds: float) -> list[Check]:
@@ -165,8 +168,8 @@ def bring_up(kinds: Mapping[str, Mapping[str, Any]], seconds: float) -> list[Che
     if not waiting:
         return []
     log.info("waiting up to %g s for %s", seconds, ", ".join(waiting))
-    came, late = ray.wait(list(waiting.values()), num_returns=len(waiting), timeout=seconds)
-    for task in late:
+    done, pending = ray.wait(list(waiting.values()), num_returns=len(waiting), timeout=seconds)
+    for task in pending:
         ray.cancel(task)
-    wrong = f"none came in {seconds:g} s; see `ray status` and the autoscaler's monitor.log"
-    return [_check("worker type", name, task in came, "a node came", wrong) for name, task in waiting.items()]
+    problem = f"no node started in {seconds:g} s; see `ray status` and the autoscaler's monitor.log"
+    return [Check.of("worker type", name, task in done, "a node started", problem) for name, task in waiting.items()]

@@ -1,10 +1,11 @@
-"""All checks that can be made from where the job runs: a laptop, the head of a cluster, a machine without either."""
+"""The preflight job: all checks that are possible from this machine, a laptop or the head of a cluster."""
 
 import base64
 import http.client
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from vse.cli.command import Request
@@ -22,10 +23,10 @@ from vse.workspace.redaction import redact_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class PreflightOptions:
     """Keys of the job."""
 
-    cluster: str = knob("", "cluster file to check, and the account it would be launched in; empty: none")
+    cluster: str = knob("", "cluster file to check, with the account it would be launched in; empty: none")
     start: bool = knob(
         False,
         "on a cluster: bring one node of every worker type, or await all listed hosts, and check them",
@@ -35,7 +36,7 @@ class Options:
 
 
 def run_preflight(request: Request) -> str:
-    """Print the table and return the verdict. Raises InputError, so exit status 2, where anything would fail."""
+    """Print the table and return the verdict. Raises InputError (exit status 2) if there is a problem."""
     set_up_logging()
     checks = list(_checks(request))
     print(redact_text(table(checks)))
@@ -47,46 +48,44 @@ def run_preflight(request: Request) -> str:
 
 
 def _checks(request: Request) -> Iterator[Check]:
-    options: Options = request.options
+    options: PreflightOptions = request.options
     if options.cluster:
         config = read_cluster_file(options.cluster)
-        found = check_cluster_file(config, options.cluster)
-        yield from found
+        file_checks = check_cluster_file(config, options.cluster)
+        yield from file_checks
         yield from check_token(config)
         if part(config, "provider").get("type") == "aws":
-            wrong = any(check.state == "problem" for check in found)
-            later = [Check("account", "AWS", "not checked", "fix the file first")]
-            yield from later if wrong else check_account(config)
+            if any(check.state == "problem" for check in file_checks):
+                yield Check("account", "AWS", "not checked", "fix the file first")
+            else:
+                yield from check_account(config)
     if cluster_address(options.ray) is None:
-        yield Check("nodes", "cluster", "not checked", "none runs here; on one: ray submit FILE jobs/preflight.py")
+        text = "no cluster runs here; on a cluster: ray submit FILE jobs/preflight.py"
+        yield Check("nodes", "cluster", "not checked", text)
         yield from check_this_machine(request.workspace)
     else:
         with running_ray(options.ray):
+            import ray  # after `running_ray` has set what Ray reads at import
+
+            plan = launched_plan() or {}
             if options.start:
-                yield from bring_up(_worker_types(), options.wait)
-            yield from _hosts(options)
+                yield from bring_up(_worker_types(plan), options.wait)
+            yield from check_hosts(plan, ray.nodes, options.wait if options.start else 0.0)
             yield from check_nodes(request.workspace, options.wait)
     yield _mlflow(tracking_uri(request.workspace, request.tracking))
 
 
-def _hosts(options: Options) -> list[Check]:
-    import ray
-
-    return check_hosts(launched_plan() or {}, ray.nodes, options.wait if options.start else 0.0)
-
-
-def _worker_types() -> dict[str, dict[str, object]]:
-    plan = launched_plan() or {}
+def _worker_types(plan: Mapping[str, Any]) -> dict[str, dict[str, object]]:
     types = dict(plan.get("available_node_types") or {})
     types.pop(plan.get("head_node_type"), None)
     return types
 
 
 def _health(uri: str) -> urllib.request.Request:
-    """What asks a server how it is; name and password of the address go where HTTP has them."""
+    """A request for the state of a server, with the name and password of its address in a header."""
     parts = urlsplit(uri)
-    login, _, place = parts.netloc.rpartition("@")
-    request = urllib.request.Request(urlunsplit(parts._replace(netloc=place, path=f"{parts.path.rstrip('/')}/health")))
+    login, _, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(urlunsplit(parts._replace(netloc=host, path=f"{parts.path.rstrip('/')}/health")))
     if login:
         request.add_header("Authorization", "Basic " + base64.b64encode(unquote(login).encode()).decode())
     return request
@@ -98,11 +97,11 @@ def _mlflow(uri: str) -> Check:
         return Check("MLflow", "this machine", "ok", f"no server; runs are kept in {where}")
     try:
         with urllib.request.urlopen(_health(uri), timeout=10) as answer:
-            fine = answer.status == 200
+            passed = answer.status == 200
     except (http.client.InvalidURL, ValueError):  # their text may hold a part of the password
-        wrong = f"{where}: not the address of a server; in a password, write : / @ as %3A %2F %40"
-        return Check("MLflow", "this machine", "problem", wrong)
+        text = f"{where}: not the address of a server; in a password, write : / @ as %3A %2F %40"
+        return Check("MLflow", "this machine", "problem", text)
     except (OSError, http.client.HTTPException) as error:
-        why = redact_text(str(getattr(error, "reason", error)))
-        return Check("MLflow", "this machine", "problem", f"{where} does not answer ({why})")
-    return Check("MLflow", "this machine", "ok" if fine else "problem", f"{where} answers {answer.status}")
+        reason = redact_text(str(getattr(error, "reason", error)))
+        return Check("MLflow", "this machine", "problem", f"{where} does not answer ({reason})")
+    return Check("MLflow", "this machine", "ok" if passed else "problem", f"{where} answers {answer.status}")

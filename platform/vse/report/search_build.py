@@ -12,7 +12,7 @@ from vse.config import fingerprint, flatten, to_dict
 from vse.data.images import UnreadableImage, open_image
 from vse.display.escaping import one_line
 from vse.errors import InputError
-from vse.inference.image_search import Answer, Hit, Options, SearchResult, check_search, place_of, search
+from vse.inference.image_search import Answer, Hit, SearchOptions, SearchResult, check_search, place_of, search
 from vse.report.build import placed
 from vse.report.page import provenance
 from vse.report.search_page import search_page
@@ -79,8 +79,8 @@ def plan(request: Request) -> Iterator[str]:
     return check_search(Workspace.open(request.workspace), _checked(request))
 
 
-def _checked(request: Request) -> Options:
-    options: Options = request.options
+def _checked(request: Request) -> SearchOptions:
+    options: SearchOptions = request.options
     if options.images and "split" in request.changed:
         raise InputError("split, images: search a split or a folder; leave one of the two out")
     return options

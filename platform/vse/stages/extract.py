@@ -29,10 +29,9 @@ from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
-from vse.features.locating import located
+from vse.features.rejects import RejectCounter, located
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
-from vse.features.watch import Watch
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.storage import user_files as named_files
@@ -266,21 +265,21 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
         total = len(work.records.images)
-        limit, made = work.options.max_rejected, total - len(todo)
-        watch = Watch(bar, total, limit, work.folder, work.address, keys=work.keys, made=made)
+        limit, done = work.options.max_rejected, total - len(todo)
+        counter = RejectCounter(bar, total, limit, work.folder, work.address, keys=work.keys, done=done)
         if forward is not None and workers is None and len(todo) > _PROBE:
             start = time.monotonic()
-            _in_process(work, todo[:_PROBE], watch, forward)
+            _in_process(work, todo[:_PROBE], counter, forward)
             todo = todo[_PROBE:]
             if (time.monotonic() - start) / _PROBE * len(todo) > work.options.patience:
                 forward = None
         if forward is None:
-            _with_ray(work, todo, watch, cluster)
+            _with_ray(work, todo, counter, cluster)
         else:
-            _in_process(work, todo, watch, forward)
+            _in_process(work, todo, counter, forward)
 
 
-def _with_ray(work: _Work, todo: list[Image], watch: Watch, cluster: Cluster) -> None:
+def _with_ray(work: _Work, todo: list[Image], counter: RejectCounter, cluster: Cluster) -> None:
     with cluster():
         from vse.stages.extract_ray import extract_with_ray  # Ray reads its settings when it is imported
 
@@ -295,16 +294,16 @@ def _with_ray(work: _Work, todo: list[Image], watch: Watch, cluster: Cluster) ->
             workers=work.options.workers,
             batch=work.options.batch,
         ):
-            watch.committed(num_images, rejects)
+            counter.committed(num_images, rejects)
 
 
-def _in_process(work: _Work, todo: Sequence[Image], watch: Watch, forward: Forward) -> None:
+def _in_process(work: _Work, todo: Sequence[Image], counter: RejectCounter, forward: Forward) -> None:
     """Decoding runs one thread ahead of the network; decoders and convolutions both release the interpreter lock."""
     buffer = ShardBuffer(work.folder, work.shard_rows)
 
     def note(receipt: Receipt | None) -> None:
         if receipt is not None:
-            watch.committed(len(receipt.ids), receipt.rejects)
+            counter.committed(len(receipt.ids), receipt.rejects)
 
     for decoded in _decoded_ahead(work, todo, forward.batch):
         note(buffer.add(decoded.ids, forward(decoded.pixels), decoded.rejects))

@@ -17,7 +17,7 @@ from vse.data.image_files import places_of
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.features.locating import path_lines
+from vse.features.rejects import path_lines
 from vse.stages.describe import of_data, trainable
 from vse.stages.extract import check_features, kept_features
 from vse.stages.parse import parser_of

@@ -92,7 +92,7 @@ class Resources:
             InputError: Not even one fits.
         """
         cpus, gpus, own = self.cpus / self.workers, self.gpus / self.workers, DRIVER_CPUS if self.nested else 0.0
-        fits = could.groups(self.workers, cpus, gpus, labels, beside=own)
+        fits = could.groups(self.workers, cpus, gpus, labels, driver_cpus=own)
         if not fits:
             total, workers = could.total(labels), f"{self.workers} workers of " if self.nested else ""
             raise InputError(

@@ -1,7 +1,7 @@
-"""MLflow's store in a SQLite file: checks, repair, and a new store if there is none.
+"""MLflow's store in a SQLite file: checks, repair, and creation.
 
-The journals have all its content, so a damaged file is renamed and a new one is filled. Checks read the file itself,
-without importing mlflow.
+The journals contain all of it, so a damaged file is renamed and a new one is filled. Checks read the file without
+importing mlflow.
 """
 
 import os
@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 from vse.tracking.mlflow_internals import (
-    COUNT_ACTIVE_RUN,
-    COUNT_EXPERIMENTS,
-    COUNT_RUN,
+    ACTIVE,
+    FIRST_EXPERIMENT,
     PATH_COLUMNS,
+    STAGE_OF_RUN,
     close_engines,
     is_locked,
     is_other_schema,
@@ -40,16 +40,16 @@ def damage(uri: str) -> str:
         return ""
     try:
         with closing(sqlite3.connect(file_of(uri), timeout=_PATIENCE)) as connection:
-            (answer,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (message,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
-        answer = str(error)
-    return "" if answer == "ok" else " ".join(answer.split())
+        message = str(error)
+    return "" if message == "ok" else " ".join(message.split())
 
 
 def put_aside_damaged(uri: str, *, ours: bool) -> str:
-    """Rename a damaged store; returns a line about it, empty if there is no damage.
+    """Rename a damaged store; returns a line for the log, empty if there is no damage.
 
     Args:
         uri: of the store.
@@ -58,32 +58,33 @@ def put_aside_damaged(uri: str, *, ours: bool) -> str:
     Raises:
         OSError: if a store that is not ours is damaged.
     """
-    file, wrong = file_of(uri), damage(uri)
-    if not wrong and ours and file.exists() and not is_whole(uri):
-        wrong = "tables of MLflow are missing"
-    if not wrong:
+    file, reason = file_of(uri), damage(uri)
+    if not reason and ours and file.exists() and not is_complete(uri):
+        reason = "tables of MLflow are missing"
+    if not reason:
         return ""
     if not ours:
-        raise OSError(f"its file is damaged: {wrong}; move it away, and the next job fills a new one")
-    kept = Path(put_aside(uri)).name
-    line = f"{file} was damaged ({wrong}); kept as {kept}, and filled anew from the journals"
-    return f"{line}; a running `make ui` needs a restart"
+        raise OSError(f"its file is damaged: {reason}; move it away, and the next job fills a new one")
+    return (
+        f"{file} was damaged ({reason}); kept as {Path(put_aside(uri)).name}, and filled again from the journals; "
+        "a running `make ui` needs a restart"
+    )
 
 
 def why_unusable(error: Exception, uri: str) -> str:
-    """One line for errors of MLflow that explain themselves badly; empty for all others."""
+    """One line for errors of MLflow with unclear messages; empty for all others."""
     if is_locked(error):
         return "another process has locked it"
     if is_other_schema(error):
         return (
             "another version of MLflow wrote it; use that one, or make a copy and run `mlflow db upgrade "
-            f"{redact_text(uri)}`, or move it away to have it filled anew from the journals"
+            f"{redact_text(uri)}`, or move it away to have it filled again from the journals"
         )
     return ""
 
 
 def put_aside(uri: str) -> str:
-    """Rename a store's file and its logs and close this process's connections; returns the file's new name, or ""."""
+    """Rename a store's file and its logs and close this process's connections; returns the file's new path, or ""."""
     database, aside = file_of(uri), ""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     for name in ("-journal", "-wal", "-shm", ""):
@@ -94,40 +95,36 @@ def put_aside(uri: str) -> str:
     return aside
 
 
-def is_whole(uri: str) -> bool:
+def is_complete(uri: str) -> bool:
     """Whether a store exists with all its tables."""
-    return _counts(file_of(uri), COUNT_EXPERIMENTS)
+    return bool(_stage(uri, FIRST_EXPERIMENT))
 
 
-def file_knows(uri: str, run_id: str) -> bool:
-    """`Store.knows` of a SQLite file."""
-    return _counts(file_of(uri), COUNT_RUN, run_id)
+def stage_in_file(uri: str, run_id: str) -> str:
+    """`Store.stage` of a SQLite file, which is read directly."""
+    return _stage(uri, STAGE_OF_RUN, run_id)
 
 
-def file_is_active(uri: str, run_id: str) -> bool:
-    """`Store.is_active` of a SQLite file."""
-    return _counts(file_of(uri), COUNT_ACTIVE_RUN, run_id)
-
-
-def _counts(database: Path, query: str, *values: str) -> bool:
-    """Whether a database has such rows; one that is busy or read-only counts as having them."""
-    if not database.is_file():
-        return False
+def _stage(uri: str, query: str, *values: str) -> str:
+    """The first lifecycle stage that a query finds, else ""; "active" if the file is busy or read-only."""
+    if not file_of(uri).is_file():
+        return ""
     try:
-        with closing(sqlite3.connect(database, timeout=_PATIENCE)) as connection:
-            return connection.execute(query, values).fetchone()[0] > 0
+        with closing(sqlite3.connect(file_of(uri), timeout=_PATIENCE)) as connection:
+            row = connection.execute(query, values).fetchone()
+            return str(row[0]) if row else ""
     except sqlite3.OperationalError as error:
-        return "no such table" not in str(error)
+        return "" if "no such" in str(error) else ACTIVE  # no such table or column: created incompletely
     except sqlite3.DatabaseError:
-        return False
+        return ""
 
 
-def make_whole(uri: str) -> None:
+def make_complete(uri: str) -> None:
     """Create the embedded store, unless it is complete, under another name, then rename it.
 
     MLflow creates its tables in some thirty steps and cannot continue after a kill or a full disk between them.
     """
-    if is_whole(uri):
+    if is_complete(uri):
         return
     database = file_of(uri)
     database.parent.mkdir(parents=True, exist_ok=True)
@@ -136,13 +133,13 @@ def make_whole(uri: str) -> None:
     put_aside(uri)
     from mlflow import MlflowClient
 
-    making = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow remembers names
-    address = f"sqlite:///{making}"
+    new = database.with_name(f"{database.name}.making-{uuid.uuid4().hex[:8]}")  # MLflow caches connections by name
+    address = f"sqlite:///{new}"
     MlflowClient(tracking_uri=address).search_experiments(max_results=1)
     close_engines(address, forget=True)
-    with making.open("rb") as stream:
+    with new.open("rb") as stream:
         os.fsync(stream.fileno())
-    os.replace(making, database)
+    os.replace(new, database)
 
 
 def relocate(uri: str, artifacts: Path) -> None:
@@ -156,10 +153,9 @@ def relocate(uri: str, artifacts: Path) -> None:
         except sqlite3.OperationalError as error:
             if is_locked(error):
                 raise
-            return  # made but not filled yet
-        roots = {
-            str(Path(place).parent) for (place,) in rows if Path(place).parent.parts[-2:] == ("mlflow", "artifacts")
-        }
+            return  # created but not filled yet
+        folders = [Path(location).parent for (location,) in rows]
+        roots = {str(folder) for folder in folders if folder.parts[-2:] == ("mlflow", "artifacts")}
         for root in roots - {str(artifacts)}:
             for table, column in PATH_COLUMNS:
                 connection.execute(

@@ -1,4 +1,4 @@
-"""Everything of MLflow that its documentation does not promise: this module is where an upgrade of MLflow breaks.
+"""All uses of undocumented details of MLflow: an upgrade of MLflow breaks this module only.
 
 `tests/unit/tracking/test_mlflow_internals.py` checks each of these against the installed MLflow.
 """
@@ -16,33 +16,33 @@ CHECKED = "3.17"
 # What MLflow accepts in one batch and in one value (mlflow.utils.validation)
 ENTITIES_PER_BATCH, PARAMS_PER_BATCH, KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 1000, 100, 250, 6000, 8000
 
-# Tags that MLflow's pages give a meaning
+# Tags with a meaning in MLflow's pages
 PARENT_TAG, NOTE_TAG, EXPERIMENT_KIND_TAG = "mlflow.parentRunId", "mlflow.note.content", "mlflow.experimentKind"
 SOURCE_TAG, COMMIT_TAG = "mlflow.source.name", "mlflow.source.git.commit"
-TRAINING = "custom_model_development"  # the kind of experiment whose pages open on a table of runs
-VIEW_TAG = "mlflow.sharedViewState."  # and a key: columns of the table of runs, as an address can name them
-# Keys of the browser's storage, as MLflow's pages name them, for a reader who has not chosen anything yet
+TRAINING = "custom_model_development"  # kind of experiment whose page opens on the table of runs
+VIEW_TAG = "mlflow.sharedViewState."  # followed by a key, by which an address selects columns of the table of runs
+# Defaults for the browser's storage, under the keys of MLflow's pages
 BROWSER_CHOICES = {
     "mlflow.workflowType_v1": "machine_learning",
     "mlflow.assistant.panelOpen_v1": False,
     "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1": True,
 }
 
-# The SQLite store: columns with absolute paths of artifacts, and questions about it
+# The SQLite store: columns with absolute paths of artifacts, and queries
 PATH_COLUMNS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
     ("model_versions", "source"),
     ("model_versions", "storage_location"),
 )
-COUNT_EXPERIMENTS = "SELECT count(*) FROM experiments"  # MLflow makes its first experiment last
-COUNT_RUN = "SELECT count(*) FROM runs WHERE run_uuid = ?"
-COUNT_ACTIVE_RUN = f"{COUNT_RUN} AND lifecycle_stage = 'active'"
+FIRST_EXPERIMENT = "SELECT lifecycle_stage FROM experiments"  # MLflow creates its first experiment last
+STAGE_OF_RUN = "SELECT lifecycle_stage FROM runs WHERE run_uuid = ?"
+ACTIVE = "active"  # the lifecycle stage of a run that is not deleted
 _STORES = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
 
 
 def warn_of_version() -> None:
-    """Log one line if the installed MLflow is not the one that was checked."""
+    """Log one line if another version of MLflow is installed than `CHECKED`."""
     installed = metadata.version("mlflow")
     if installed.split(".")[:2] != CHECKED.split("."):
         log.warning(
@@ -54,9 +54,10 @@ def warn_of_version() -> None:
 
 
 def close_engines(uri: str, *, forget: bool = False) -> None:
-    """Close this process's connections to a store, which MLflow keeps for ever and would go on writing with.
+    """Close this process's connections to a store, which MLflow would keep using forever.
 
-    `forget`: MLflow connects anew the next time; otherwise the same engine opens the file that has this name by then.
+    With `forget`, MLflow creates a new engine next time. Otherwise the same engine opens the file that has the name
+    then.
     """
     for module in filter(None, map(sys.modules.get, _STORES)):
         engines: Any = module.__dict__["SqlAlchemyStore"]._engine_map
@@ -82,7 +83,7 @@ def is_other_schema(error: BaseException) -> bool:
 
 
 def web_pages() -> tuple[Any, Any]:
-    """MLflow's Flask application, whose view `serve` gives the one page, and the FastAPI application around it."""
+    """MLflow's Flask application, whose view `serve` returns the single page, and the FastAPI application around it."""
     from mlflow.server import app as pages
     from mlflow.server.fastapi_app import app
 

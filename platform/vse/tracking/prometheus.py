@@ -1,7 +1,7 @@
-"""Numbers for Prometheus, exported by Ray on every node (`ray_vse_...`). Where no Ray runs, nothing is measured.
+"""Metrics for Prometheus, exported by Ray on every node (`ray_vse_...`). Without Ray nothing is measured.
 
-Rates are means over the last seconds and are gone when what they measure ends. `of` is the sweep, or the run where
-there is none: a process then has one series of each kind for all its trials.
+Rates are means over the last seconds and end with the work they measure. The tag `of` is the sweep, or else the run, so
+a process has one series of each kind for all trials of a sweep.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from typing import Any
 
 from vse.display import progress
 
-EVERY = 2.0  # seconds between updates; Prometheus asks every 10 to 60
+EVERY = 2.0  # seconds between updates; Prometheus scrapes every 10 to 60
 GAUGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "vse_captions_per_second": ("captions through training steps of a worker, or parsed", ("of", "stage")),
     "vse_images_per_second": ("images through training steps of a worker, or through a backbone", ("of", "stage")),
@@ -27,19 +27,19 @@ _STAGES = {"images": "vse_images_per_second", "captions": "vse_captions_per_seco
 
 
 def running() -> bool:
-    """Whether this process is connected to Ray, which exports its numbers. Never imports it."""
+    """Whether this process is connected to Ray, which exports the metrics. Never imports Ray."""
     ray = sys.modules.get("ray")
     return ray is not None and bool(ray.is_initialized())
 
 
 def show(name: str, value: float | None, **tags: str) -> None:
-    """Set one of `GAUGES` from now on, or with None end it, if this process is connected to Ray."""
+    """Set one of `GAUGES`, or remove it with None, if this process is connected to Ray."""
     if running():
         _exporter.show((name, *sorted(tags.items())), value)
 
 
 class _Exporter:
-    """Tells Ray all current values again and again: it forgets a gauge that was not set since it last reported."""
+    """Sets all gauges repeatedly, because Ray drops a gauge that was not set since its last report."""
 
     def __init__(self) -> None:
         self._values: dict[_Key, float] = {}
@@ -65,7 +65,7 @@ class _Exporter:
                 for (name, *tags), value in values.items():
                     self._gauge(name).set(value, tags=dict(tags))
             time.sleep(EVERY)
-        with self._lock:  # Ray has ended; another may begin
+        with self._lock:  # Ray has ended; another one may start
             self._values, self._gauges, self._thread = {}, {}, None
 
     def _gauge(self, name: str) -> Any:
@@ -81,7 +81,7 @@ _exporter = _Exporter()
 
 
 def show_trials(of: str, states: Mapping[str, int]) -> None:
-    """How many trials of a sweep are waiting, running, finished and failed."""
+    """Show the number of waiting, running, finished and failed trials of a sweep."""
     for state, count in states.items():
         show("vse_trials", count, of=of, state=state)
 
@@ -94,7 +94,7 @@ class Steps:
         self._clear(time.monotonic())
 
     def __call__(self, captions: int, seconds: float, waited: float) -> None:
-        """A step over `captions` captions and as many images took `seconds`, of which `waited` for its batch."""
+        """Add a step over `captions` captions and as many images, which took `seconds`, `waited` of them for data."""
         self._captions, self._steps = self._captions + captions, self._steps + 1
         self._seconds, self._waited = self._seconds + seconds, self._waited + waited
         now = time.monotonic()
@@ -103,7 +103,7 @@ class Steps:
             self._clear(now)
 
     def close(self) -> None:
-        """The training is over, or has failed."""
+        """Remove the gauges when the training has ended."""
         for name in _STAGES.values():
             show(name, None, of=self.of, stage="train")
         for name in ("vse_step_seconds", "vse_data_wait_share"):
@@ -112,20 +112,20 @@ class Steps:
     def _clear(self, now: float) -> None:
         self._since, self._captions, self._steps, self._seconds, self._waited = now, 0, 0, 0.0, 0.0
 
-    def _show(self, passed: float) -> None:
+    def _show(self, elapsed: float) -> None:
         for name in _STAGES.values():
-            show(name, self._captions / passed, of=self.of, stage="train")
+            show(name, self._captions / elapsed, of=self.of, stage="train")
         show("vse_step_seconds", self._seconds / self._steps, of=self.of)
         show("vse_data_wait_share", self._waited / self._seconds if self._seconds else 0.0, of=self.of)
 
 
 def steps_of(of: str) -> Steps | None:
-    """A listener for the steps of a training; None if nobody would hear of them."""
+    """A listener for the steps of a training; None without Ray."""
     return Steps(of) if running() else None
 
 
 class _Stages:
-    """Hears of all progress of this process and shows how fast images and captions pass."""
+    """A listener for all progress of this process, which shows rates of images and captions."""
 
     def __init__(self) -> None:
         self._done: dict[str, tuple[float, int]] = {}
@@ -148,6 +148,6 @@ _stages: Callable[[str, str, int, bool], None] = _Stages()
 
 
 def show_progress() -> None:
-    """From now on, show how fast the stages of this process go on."""
+    """Show the rates of this process's stages from now on."""
     if _stages not in progress.listeners:
         progress.listeners.append(_stages)

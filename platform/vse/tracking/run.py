@@ -1,6 +1,6 @@
-"""One run, from its journal to MLflow: what is new of its parameters, metrics, notes, files and models.
+"""Ships one run from its journal to MLflow: new parameters, metrics, notes, files and models.
 
-What this machine has shipped is kept in a JSON file. Losing it costs one look at what MLflow has.
+The shipping state of this machine is in a JSON file. If it is lost, MLflow is queried once for what it has.
 """
 
 import hashlib
@@ -24,10 +24,13 @@ from vse.workspace.redaction import redact_text
 
 
 @dataclass(slots=True)
-class Sent:
-    """How far a run has been shipped: MLflow's id of it and of its parent; of its journal the first `offset` bytes,
-    their SHA-256 and the tag that the file had (`Folder.info`); the tags of its other files. `refused`: MLflow will not
-    have it."""
+class ShippingState:
+    """How far a run has been shipped.
+
+    `run_id` and `parent` are MLflow's ids of the run and of its parent. The first `offset` bytes of the journal have
+    been shipped, `digest` is their SHA-256, and `tag` is the file's tag then (`Folder.info`). `files` are the tags of
+    other files. `refused` says that MLflow refuses the run.
+    """
 
     run_id: str
     offset: int = 0
@@ -38,129 +41,142 @@ class Sent:
     refused: bool = False
 
     def begins(self, data: bytes) -> bool:
-        """Whether what was shipped is how this journal begins; a run that was made anew has another one."""
+        """Whether a journal begins with the shipped part; the journal of a repeated run does not."""
         return hashlib.sha256(data[: self.offset]).hexdigest() == self.digest
 
     def reached(self, data: bytes, tag: str) -> None:
-        """All of this journal has been shipped."""
+        """Record that all of this journal has been shipped."""
         self.offset, self.digest, self.tag = len(data), hashlib.sha256(data).hexdigest(), tag
 
 
-def read_state(file: Path) -> dict[str, Sent]:
-    """By a run's folder, oldest first; nothing if the file is lost or torn."""
+def read_state(file: Path) -> dict[str, ShippingState]:
+    """The states by run folder, oldest first; empty if the file is missing or damaged."""
     try:
-        return {key: Sent(**entry) for key, entry in json.loads(file.read_text()).items()}
+        return {key: ShippingState(**entry) for key, entry in json.loads(file.read_text()).items()}
     except (FileNotFoundError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def write_state(file: Path, sent: dict[str, Sent]) -> None:
+def write_state(file: Path, states: dict[str, ShippingState]) -> None:
     """Replace the file in one step."""
     unfinished = file.with_suffix(".new")
-    unfinished.write_text(json.dumps({key: asdict(state) for key, state in sent.items()}))
+    unfinished.write_text(json.dumps({key: asdict(state) for key, state in states.items()}))
     os.replace(unfinished, file)
 
 
-def newest(sent: dict[str, Sent]) -> str:
-    """MLflow's id of the run to ask for: a store that lacks it, made anew or brought back from a copy, has to be filled
-    again. What was refused may be deleted for good, and is asked for only if there is nothing else."""
-    return max(reversed(sent.values()), key=lambda state: not state.refused).run_id
+def newest(states: dict[str, ShippingState]) -> str:
+    """MLflow's id of the run that was created last. A store that lacks it was replaced and has to be filled again.
+
+    Refused runs may have been deleted permanently, so they are used only if there are no others.
+    """
+    return max(reversed(states.values()), key=lambda state: not state.refused).run_id
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, in a line without credentials."""
+    """The message of an error in one line, without credentials."""
     return redact_text(first_line(error))[:300]
 
 
-class Waiting(NamedTuple):
-    """A run with something to send: its folder, what its journal tells, the whole lines of that, and the tag the file
-    had (`Folder.info`) before it was read."""
+class PendingRun(NamedTuple):
+    """A run with something to send.
+
+    `content` is what its journal says, `data` its complete lines, and `tag` the file's tag (`Folder.info`) before it
+    was read.
+    """
 
     folder: Folder
-    story: JournalState
+    content: JournalState
     data: bytes
     tag: str
 
 
 class RunShipper:
-    """Sends runs of a workspace to a store; `warn` is told what is left out."""
+    """Sends runs of a workspace to a store; `warn` is called with a line for everything that is left out."""
 
     def __init__(self, store: Any, workspace: str, warn: Callable[[str], None]) -> None:
         self._store, self.workspace, self._warn = store, workspace, warn
 
-    def ship(self, sent: dict[str, Sent], key: str, waiting: Waiting) -> dict[str, int]:
-        """Send what a run has more than `sent[key]` says, and note that there. Returns the versions of models by their
-        addresses."""
-        folder, story, data, tag = waiting
-        state = sent.get(key)
-        if state is None or not state.begins(data):  # the second: not the journal that was shipped
-            run_id, there = self._store.find_or_create(
-                story.experiment, story.run, name=story.name, started=story.started
+    def ship(self, states: dict[str, ShippingState], key: str, pending: PendingRun) -> dict[str, int]:
+        """Send everything of a run that is not in `states[key]`, and update that.
+
+        Returns the versions of registered models by their addresses.
+        """
+        folder, content, data, tag = pending
+        state = states.get(key)
+        if state is None or not state.begins(data):  # another journal than the shipped one
+            run_id, exists = self._store.find_or_create(
+                content.experiment, content.run, name=content.name, started=content.started
             )
-            sent.pop(key, None)  # the latest run to be made is the last of them
-            state = sent[key] = Sent(run_id)
-            before = self._there(run_id, story) if there else JournalState()
+            states.pop(key, None)  # the run that was created last is the last entry
+            state = states[key] = ShippingState(run_id)
+            before = self._logged(run_id, content) if exists else JournalState()
         else:
             before = journal.parse(data[: state.offset])
         try:
-            models = self._send(state, before, story, folder)
+            models = self._send(state, before, content, folder)
         except RunRefusedError as error:
             state.refused = True
-            self._warn(f"{story.name}: MLflow refuses this run ({one_line(error)}); it is not sent again by this job")
+            self._warn(f"{content.name}: MLflow refuses this run ({one_line(error)}); this job does not send it again")
             return {}
         state.reached(data, tag)
         return models
 
-    def _there(self, run_id: str, story: JournalState) -> JournalState:
-        """What MLflow has of a story, as far as it can be asked."""
-        params, points = self._store.known(run_id)
+    def _logged(self, run_id: str, content: JournalState) -> JournalState:
+        """The part of a content that MLflow has, as far as it can be queried."""
+        params, points = self._store.logged(run_id)
         return JournalState(
-            params={key: value for key, value in story.params.items() if clean_key(key) in params},
-            metrics={(key, n): points[clean_key(key), n] for key, n in story.metrics if (clean_key(key), n) in points},
-            ended=-1,  # so that its status is sent in any case
+            params={key: value for key, value in content.params.items() if clean_key(key) in params},
+            metrics={
+                (key, n): points[clean_key(key), n] for key, n in content.metrics if (clean_key(key), n) in points
+            },
+            ended=-1,  # differs, so the status is sent
         )
 
-    def _send(self, state: Sent, before: JournalState, story: JournalState, folder: Folder) -> dict[str, int]:
-        if story.parent and (not state.parent or story.parent != before.parent):
+    def _send(
+        self, state: ShippingState, before: JournalState, content: JournalState, folder: Folder
+    ) -> dict[str, int]:
+        if content.parent and (not state.parent or content.parent != before.parent):
             state.parent, _ = self._store.find_or_create(
-                story.experiment, story.parent, name=story.parent, started=story.started
+                content.experiment, content.parent, name=content.parent, started=content.started
             )
-        known = visible(before.tags)
+        old_tags = visible(before.tags)
         self._store.send(
             state.run_id,
-            params={k: v for k, v in story.params.items() if k not in before.params},
-            tags={k: v for k, v in visible(story.tags).items() if known.get(k) != v},
-            metrics=dict(_news(story, before)),
-            parent=state.parent if before.parent != story.parent else "",
-            description=self._description(state, before, story),
+            params={k: v for k, v in content.params.items() if k not in before.params},
+            tags={k: v for k, v in visible(content.tags).items() if old_tags.get(k) != v},
+            metrics=dict(_new_metrics(content, before)),
+            parent=state.parent if before.parent != content.parent else "",
+            description=self._description(state, before, content),
         )
-        rest = environment(story.tags)
-        if rest and rest != environment(before.tags):
-            self._store.send_json(state.run_id, rest, ENVIRONMENT)
-        records = story.tags.get("fingerprint.records")
+        other_tags = environment(content.tags)
+        if other_tags and other_tags != environment(before.tags):
+            self._store.send_json(state.run_id, other_tags, ENVIRONMENT)
+        records = content.tags.get("fingerprint.records")
         if records and before.tags.get("fingerprint.records") != records:
-            self._store.name_dataset(state.run_id, str(story.params.get("data", "data")), records)
+            self._store.name_dataset(state.run_id, str(content.params.get("data", "data")), records)
         with tempfile.TemporaryDirectory() as scratch:
-            for path, under in story.artifacts:
+            for path, under in content.artifacts:
                 self._send_file(state, folder, path, under, Path(scratch))
-        if (story.status, story.ended) != (before.status, before.ended):
-            self._store.set_status(state.run_id, story.status, story.ended)
-        offered = {key: model for key, model in story.models.items() if model != before.models.get(key)}
+        if (content.status, content.ended) != (before.status, before.ended):
+            self._store.set_status(state.run_id, content.status, content.ended)
+        offered = {key: model for key, model in content.models.items() if model != before.models.get(key)}
         return {
             f"models:/{name}@{alias}": version
             for (name, alias), model in offered.items()
             if (version := self._register(state, folder, name, alias, model))
         }
 
-    def _description(self, state: Sent, before: JournalState, story: JournalState) -> str:
-        """What the run's page says of it; empty if that has not changed since it was sent."""
-        experiment = self._store.experiment_id(story.experiment)
-        now, then = (description(each, experiment, state.run_id, TAG_LENGTH) for each in (story, before))
-        return now if now != then else ""
+    def _description(self, state: ShippingState, before: JournalState, content: JournalState) -> str:
+        """The description for the run's page; empty if it has not changed since the last shipment."""
+        experiment = self._store.experiment_id(content.experiment)
+        new, old = (description(each, experiment, state.run_id, TAG_LENGTH) for each in (content, before))
+        return new if new != old else ""
 
-    def _register(self, state: Sent, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
-        """The version of a packed model in the registry that got the alias; None if a later offer has it, and, with
-        a warning, where that cannot be."""
+    def _register(self, state: ShippingState, run: Folder, name: str, alias: str, model: dict[str, Any]) -> int | None:
+        """Register a packed model; returns its version with the alias.
+
+        Returns None if a later offer has the alias, and, with a warning, if the model cannot be registered.
+        """
         try:
             packed = run.child(*str(model["path"]).split("/"))
             manifest = packed.read_manifest()
@@ -169,21 +185,21 @@ class RunShipper:
             files = [*manifest["files"], MANIFEST]
             with tempfile.TemporaryDirectory() as scratch:
                 for file in files:
-                    packed.child(*file.split("/"))  # refuses names that would lead out of the folder
-                    place = Path(scratch, "packed", file)
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    place.write_bytes(packed.read_bytes(file))
-                known = {key: model[key] for key in ("digest", "tags", "offered")}
-                return self._store.register(state.run_id, Path(scratch, "packed"), name, alias, **known)
+                    packed.child(*file.split("/"))  # refuses names that would leave the folder
+                    copy = Path(scratch, "packed", file)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    copy.write_bytes(packed.read_bytes(file))
+                details = {key: model[key] for key in ("digest", "tags", "offered")}
+                return self._store.register(state.run_id, Path(scratch, "packed"), name, alias, **details)
         except InputError as error:
             self._warn(f"models:/{name}@{alias} is not registered ({one_line(error)})")
             return None
 
-    def _send_file(self, state: Sent, folder: Folder, path: str, under: str, scratch: Path) -> None:
+    def _send_file(self, state: ShippingState, folder: Folder, path: str, under: str, scratch: Path) -> None:
         if folder.is_local or os.path.isabs(path):
             file = Path(path) if os.path.isabs(path) else folder.local(path)
             if not file.exists():
-                return  # it may come with a later pass, or belong to another machine
+                return  # it may appear before a later pass, or belong to another machine
             if not self._own(file, folder):
                 self._warn(f"{file}: named by a journal, but not of this workspace; it is not sent")
                 return
@@ -203,18 +219,19 @@ class RunShipper:
         state.files[f"{under}|{path}"] = tag
 
     def _own(self, file: Path, run: Folder) -> bool:
-        """Whether a file, or all that a folder holds, lies in the workspace (or where it has a link to keep this run),
-        or in its cache: a journal that came with a workspace from elsewhere must not send other files of this machine.
+        """Whether a file, or a folder's whole content, lies in the workspace, its cache, or this run's link target.
+
+        A journal in a workspace from elsewhere must not send other files of this machine.
         """
         space = Workspace.open(self.workspace)
-        places = [place.local().resolve() for place in (space.root, space.cache(), run) if place.is_local]
+        folders = [folder.local().resolve() for folder in (space.root, space.cache(), run) if folder.is_local]
         parts = [file, *file.rglob("*")] if file.is_dir() else [file]
-        return all(any(part.resolve().is_relative_to(place) for place in places) for part in parts)
+        return all(any(part.resolve().is_relative_to(folder) for folder in folders) for part in parts)
 
 
-def _news(story: JournalState, before: JournalState) -> Iterator[tuple[tuple[str, int], tuple[float, int]]]:
-    """The metrics that are new or have another value, later than the one they replace: that is the one MLflow shows."""
-    for key, (value, when) in story.metrics.items():
-        old, told = before.metrics.get(key, (None, -1))
+def _new_metrics(content: JournalState, before: JournalState) -> Iterator[tuple[tuple[str, int], tuple[float, int]]]:
+    """New or changed metrics, with a later time than the old value, because MLflow shows the latest one."""
+    for key, (value, when) in content.metrics.items():
+        old, old_time = before.metrics.get(key, (None, -1))
         if value != old:
-            yield key, (value, max(when, told + 1))
+            yield key, (value, max(when, old_time + 1))

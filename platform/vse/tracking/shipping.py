@@ -1,8 +1,8 @@
 """Brings MLflow up to date with the journals of a workspace.
 
-A journal only grows until its run is removed and made anew, so what was shipped is told by a prefix of its bytes;
-the rest is new. The length of this prefix, its digest and MLflow's id of the run are the state. Losing it
-costs one look at what MLflow has. Whatever goes wrong is one warning and a later try: tracking cannot fail a job.
+A journal only grows until its run is removed and repeated. Its shipped part is therefore a prefix, and the shipping
+state has the length and digest of this prefix and MLflow's id of the run. Every failure is one warning and a later
+retry: tracking cannot fail a job.
 """
 
 import contextlib
@@ -23,14 +23,13 @@ from vse.storage.folder import Folder
 from vse.storage.object_store import Info
 from vse.tracking import prometheus
 from vse.tracking.embedded import (
-    file_is_active,
-    file_knows,
     put_aside_damaged,
     relocate,
+    stage_in_file,
     why_unusable,
 )
-from vse.tracking.mlflow_internals import is_damage, is_locked
-from vse.tracking.run import RunShipper, Sent, Waiting, newest, one_line, read_state, write_state
+from vse.tracking.mlflow_internals import ACTIVE, is_damage, is_locked
+from vse.tracking.run import PendingRun, RunShipper, ShippingState, newest, one_line, read_state, write_state
 from vse.training.run_journal import tell_lost_end
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
@@ -40,16 +39,19 @@ log = logging.getLogger(__name__)
 
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
 _DEPTHS += ("comparisons/*",)
-Pending = dict[tuple[str, str], Waiting]  # by (experiment, run)
+Pending = dict[tuple[str, str], PendingRun]  # by (experiment, run)
 _BUSY = "another job is shipping this workspace"
-PAUSES = 10  # times as long as a look at all journals takes
-_SAVE_EVERY = 20  # runs; a crash in between repeats at most these, to no effect
+PAUSES = 10  # minimum pause between passes, in units of the time that reading all journals takes
+_SAVE_EVERY = 20  # runs; after a crash in between, at most these are sent again, without effect
 
 
 @dataclass(slots=True)
-class Shipped:
-    """What one pass did: runs brought up to date, runs still waiting, and why if they are; the address of each model
-    that was registered, or found to be, with its version, unless a later offer has the alias."""
+class ShippingResult:
+    """The result of one pass.
+
+    `runs` were brought up to date, `waiting` runs were not, because of `trouble`. `models` are versions of registered
+    models by address, unless a later offer has the alias.
+    """
 
     runs: int = 0
     waiting: int = 0
@@ -64,7 +66,10 @@ def embedded_uri(workspace: str) -> str:
 
 
 def tracking_uri(workspace: str, given: str | None = None) -> str:
-    """Where runs are sent: `given`, else $MLFLOW_TRACKING_URI, else the workspace's embedded store."""
+    """The address of MLflow: `given`, else $MLFLOW_TRACKING_URI, else the workspace's embedded store.
+
+    Raises InputError for an address of another kind.
+    """
     chosen = given or os.environ.get("MLFLOW_TRACKING_URI") or embedded_uri(workspace)
     if chosen.startswith(("http://", "https://", "sqlite:////", "postgresql", "mysql")):
         return chosen.rstrip("/")
@@ -82,15 +87,15 @@ def _home(workspace: str) -> Path:
     return space.cache().local() / f"mlflow-{digest}"
 
 
-def ship_all(workspace: str, uri: str | None = None, *, wait: float = 0.0) -> Shipped:
+def ship_all(workspace: str, uri: str | None = None, *, wait: float = 0.0) -> ShippingResult:
     """One pass over every journal of a workspace; see `Shipper.ship`."""
     return Shipper(workspace, uri).ship(wait=wait)
 
 
 class Shipper:
-    """Ships one workspace to one MLflow. Cheap to make: mlflow is imported when there is something to send.
+    """Ships one workspace to one MLflow. Construction is cheap: mlflow is imported when there is something to send.
 
-    `uri`: as for `tracking_uri`, which raises InputError for an address that cannot be meant.
+    `uri` is as for `tracking_uri`.
     """
 
     def __init__(self, workspace: str, uri: str | None = None) -> None:
@@ -103,65 +108,69 @@ class Shipper:
         self._store: Any = None
         self._warned = False
         self._pass = threading.Lock()
-        self._looked = 0.0  # seconds that the last look at all journals took
+        self._seconds_to_read = 0.0  # of all journals, in the last pass
 
-    def ship(self, *, wait: float = 0.0) -> Shipped:
-        """Send what is new in every journal. Never raises: while another job ships, or MLflow does not answer, the
-        journals keep what is waiting. `wait`: seconds to wait for another job's pass to end; for that of another
-        machine on a workspace on S3, at least the 45 s after which it counts as dead."""
-        started, result, known = time.monotonic(), Shipped(), False
+    def ship(self, *, wait: float = 0.0) -> ShippingResult:
+        """Send everything new in every journal. Never raises.
+
+        If another job ships, or MLflow does not answer, the runs wait in their journals. `wait` is the number of
+        seconds to wait for another job's pass. If that runs on another machine, for a workspace on S3, it is at least
+        the 45 s after which that machine counts as dead.
+        """
+        started, result, counted = time.monotonic(), ShippingResult(), False
         try:
-            with self._pass, self._locked(wait) as mine:
-                if mine:
+            with self._pass, self._locked(wait) as locked:
+                if locked:
                     self._ship(result, wait)
                 else:
                     result.trouble = _BUSY
-            known = mine
+            counted = locked
         except Exception as error:
             result.trouble = why_unusable(error, self.uri) or one_line(error)
-            with contextlib.suppress(Exception):  # where the workspace is what failed, nobody knows
+            with contextlib.suppress(Exception):  # the workspace itself may have failed
                 result.waiting = sum(waits for *_, waits in self.survey())
-                known = True
+                counted = True
             self._store = None  # a fresh connection next time
             self._warn(f"{redact_text(self.uri)} cannot be used now ({result.trouble}); runs stay in their journals")
         result.seconds = time.monotonic() - started
-        if known:
+        if counted:
             prometheus.show("vse_spooled_runs", result.waiting)
         return result
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
-        """The version of a registered model that has this alias, if it is of this digest: another job may have sent
-        it. None if it is not there, or MLflow does not answer."""
+        """The version of a registered model with this alias and digest, which another job may have sent.
+
+        None if there is none, or if MLflow does not answer.
+        """
         try:
-            with self._locked(10) as mine:  # connecting may make the embedded store
-                return self._connected().version_of(name, alias, digest) if mine else None
+            with self._locked(10) as locked:  # connecting may create the embedded store
+                return self._connected().version_of(name, alias, digest) if locked else None
         except Exception:  # of MLflow, its transport or its database
             return None
 
     @property
     def ships_here(self) -> bool:
-        """Whether this machine, or who has this workspace on its disk, has ever sent it to this MLflow."""
+        """Whether this machine, or another one with this workspace on its disk, has ever shipped it to this MLflow."""
         return self._state_file.exists()
 
     def survey(self) -> Iterator[tuple[str, Folder, Info, bool]]:
-        """(key, folder, what is known of its journal, whether something waits to be sent) of every run with one.
-        Changes nothing."""
+        """(key, folder, info of the journal, whether it has something to send) of every run with a journal."""
         yield from self._survey(self._load())
 
-    def _survey(self, sent: dict[str, Sent]) -> Iterator[tuple[str, Folder, Info, bool]]:
+    def _survey(self, states: dict[str, ShippingState]) -> Iterator[tuple[str, Folder, Info, bool]]:
         for key, folder, info in self._journals():
-            yield key, folder, info, _waits(sent.get(key), folder, info)
+            yield key, folder, info, _waits(states.get(key), folder, info)
 
     @contextlib.contextmanager
     def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
         """Ship in the background while the body runs, and once more at its end, however it ends.
 
-        Every so often, or more rarely where a look at all journals takes long, as at a large workspace on S3.
+        The interval is longer if reading all journals takes long, as for a large workspace on S3.
         """
         stop = threading.Event()
 
         def repeat() -> None:
-            while not stop.wait(max(seconds, PAUSES * self._looked)):
+            while not stop.wait(max(seconds, PAUSES * self._seconds_to_read)):
                 self.ship()
 
         thread = threading.Thread(target=repeat, name="vse-shipper", daemon=True)
@@ -173,113 +182,111 @@ class Shipper:
             thread.join(timeout=60)
             self.ship(wait=10)
 
-    def _ship(self, result: Shipped, wait: float) -> None:
-        sent, first = read_state(self._state_file), self._store is None
+    def _ship(self, result: ShippingResult, wait: float) -> None:
+        states, first = read_state(self._state_file), self._store is None
         if first and self._is_file:
             self._check_file()
-        if (first or self._is_file) and self._lost(sent):
-            self._forget(sent)
+        if (first or self._is_file) and self._lost(states):
+            self._forget(states)
         if first:
-            self._take_up_restored(sent)
-        if self._embedded and sent:
+            self._retry_restored(states)
+        if self._embedded and states:
             relocate(self.uri, self._home / "artifacts")
-        pending = self._pending(sent)
-        # A server can change under a job: what is sent now would hide that all before it is gone
-        if pending and not (first or self._is_file) and self._lost(sent):
-            self._forget(sent)
-            pending = self._pending(sent)
+        pending = self._pending(states)
+        # A server may be replaced while a job runs; sending now would hide that all earlier runs are missing
+        if pending and not (first or self._is_file) and self._lost(states):
+            self._forget(states)
+            pending = self._pending(states)
         result.waiting = len(pending)
         if not pending:
             return
         if not self._shared:
-            self._send(pending, sent, result)
+            self._send(pending, states, result)
             return
-        # What is known to be shipped stays each machine's own: what another one has sent is found in MLflow, or sent
-        # again, which adds nothing. But two may not look for the same run at once, find none and both make it. The
-        # place is the workspace's, whatever name each machine has for the same MLflow.
-        with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as mine:
-            if mine:  # runs that others wrote while this one waited are theirs, or wait for the next pass
-                self._send(_as_now(pending, Workspace.open(self.workspace)), sent, result)
+        # Each machine has its own shipping state. Runs that another machine has sent exist in MLflow, and sending them
+        # again has no effect. But two machines must not look for the same run at once and both create it. The lock is
+        # in the workspace, because machines may have different addresses for the same MLflow.
+        with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as handle:
+            if handle:  # runs written meanwhile wait for the next pass
+                self._send(_read_again(pending, Workspace.open(self.workspace)), states, result)
             else:
                 result.trouble = _BUSY
 
     def _check_file(self) -> None:
-        """Put a damaged store of this workspace aside, to be filled again. Raises OSError for one elsewhere."""
+        """Put a damaged store of this workspace aside, to be filled again. Raises OSError for another store."""
         if line := put_aside_damaged(self.uri, ours=self._embedded):
             log.warning("tracking: %s", line)
             self._store = None
 
-    def _lost(self, sent: dict[str, Sent]) -> bool:
-        """Whether MLflow lacks the last run that was made there: another store is at its address, new or older."""
-        if not sent:
-            return False
-        run_id = newest(sent)
-        return not (file_knows(self.uri, run_id) if self._is_file else self._connected().knows(run_id))
+    def _lost(self, states: dict[str, ShippingState]) -> bool:
+        """Whether MLflow lacks the run that was created last, so another store is at its address."""
+        return bool(states) and not self._stage(newest(states))
 
-    def _forget(self, sent: dict[str, Sent]) -> None:
-        """Look at every journal again, and at every experiment: the connection keeps their ids."""
-        sent.clear()
+    def _stage(self, run_id: str) -> str:
+        return stage_in_file(self.uri, run_id) if self._is_file else self._connected().stage(run_id)
+
+    def _forget(self, states: dict[str, ShippingState]) -> None:
+        """Start over with all journals, on a new connection, because that caches ids of experiments."""
+        states.clear()
         self._store = None
 
-    def _take_up_restored(self, sent: dict[str, Sent]) -> None:
-        """A run that MLflow refused because it was deleted may be there again: let it be tried."""
-        for state in sent.values():
-            if state.refused and self._is_file:
-                state.refused = not file_is_active(self.uri, state.run_id)
-            elif state.refused:
-                state.refused = not self._connected().is_active(state.run_id)
+    def _retry_restored(self, states: dict[str, ShippingState]) -> None:
+        """Retry refused runs that a user has restored in MLflow."""
+        for state in states.values():
+            if state.refused:
+                state.refused = self._stage(state.run_id) != ACTIVE
 
-    def _send(self, pending: Pending, sent: dict[str, Sent], result: Shipped) -> None:
-        """Send all that waits; from the start where MLflow turns out to have lost what it had, but once only."""
+    def _send(self, pending: Pending, states: dict[str, ShippingState], result: ShippingResult) -> None:
+        """Send all pending runs; start over once if MLflow turns out to have lost earlier runs."""
         for _ in range(2):
             result.runs, result.waiting = 0, len(pending)
-            if self._send_each(pending, sent, result):
+            if self._send_each(pending, states, result):
                 return
-            pending = self._pending(sent)
+            pending = self._pending(states)
         result.trouble = "runs are gone as soon as they are sent"
         self._warn(f"{redact_text(self.uri)}: {result.trouble}; they stay in their journals")
 
-    def _send_each(self, pending: Pending, sent: dict[str, Sent], result: Shipped) -> bool:
-        """Whether every run was tried; False where MLflow is another one than before, and `sent` is empty now."""
+    def _send_each(self, pending: Pending, states: dict[str, ShippingState], result: ShippingResult) -> bool:
+        """Whether every run was tried; False if MLflow was replaced, and `states` is empty now."""
         store = self._connected()
         shipper = RunShipper(store, self.workspace, self._warn)
         try:
             for each in _parents_first(pending):
                 key = self._key(each.folder)
                 try:
-                    result.models |= shipper.ship(sent, key, each)
+                    result.models |= shipper.ship(states, key, each)
                 except StorageError:
-                    raise  # the workspace's trouble, not this run's
+                    raise  # a failure of the workspace, not of this run
                 except Exception as error:
                     if self._is_file and is_damage(error):
                         self._check_file()
-                        self._forget(sent)
+                        self._forget(states)
                         return False
                     if is_locked(error) or not store.answers():
                         raise
-                    if sent and not store.knows(sent[key].run_id if key in sent else newest(sent)):
-                        self._forget(sent)
+                    if states and not store.stage(states[key].run_id if key in states else newest(states)):
+                        self._forget(states)
                         return False
-                    result.trouble = f"{each.story.name}: {one_line(error)}"
-                    self._warn(f"{result.trouble}; this run stays in its journal and is tried again")
+                    result.trouble = f"{each.content.name}: {one_line(error)}"
+                    self._warn(f"{result.trouble}; this run stays in its journal and is retried")
                     continue
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
                 if result.runs % _SAVE_EVERY == 0:
-                    self._save(sent)
+                    write_state(self._state_file, states)
         finally:
-            self._save(sent)
+            write_state(self._state_file, states)
         return True
 
-    def _pending(self, sent: dict[str, Sent]) -> Pending:
+    def _pending(self, states: dict[str, ShippingState]) -> Pending:
         started = time.monotonic()
-        waiting = ((folder, info) for _, folder, info, waits in self._survey(sent) if waits)
+        waiting = ((folder, info) for _, folder, info, waits in self._survey(states) if waits)
         pending = _read(waiting, Workspace.open(self.workspace))
-        self._looked = time.monotonic() - started
+        self._seconds_to_read = time.monotonic() - started
         return pending
 
     def _connected(self) -> Any:
         if self._store is None:
-            from vse.tracking.store import Store  # the slow import, on the path that has something to do
+            from vse.tracking.store import Store  # slow to import, so only if there is something to send
 
             self._store = Store(self.uri, self._home / "artifacts" if self._embedded else None)
         return self._store
@@ -293,42 +300,39 @@ class Shipper:
                     if (info := folder.info(journal.FILE_NAME)) is not None:
                         yield self._key(folder), folder, info
         else:
-            for place in sorted({depth.split("/")[0] for depth in _DEPTHS}):
-                for folder, info in root.child(place).folders_with(journal.FILE_NAME):
+            for name in sorted({depth.split("/")[0] for depth in _DEPTHS}):
+                for folder, info in root.child(name).folders_with(journal.FILE_NAME):
                     yield self._key(folder), folder, info
 
     def _key(self, folder: Folder) -> str:
-        """A run's folder relative to the workspace, so that a workspace can be moved."""
-        here, root = (place.uri.partition("?")[0] for place in (folder, Folder.open(self.workspace)))
-        return here.removeprefix(root).lstrip("/")
+        """A run's folder relative to the workspace, so a workspace can be moved."""
+        uri, root = (each.uri.partition("?")[0] for each in (folder, Folder.open(self.workspace)))
+        return uri.removeprefix(root).lstrip("/")
 
     @contextlib.contextmanager
     def _locked(self, wait: float) -> Iterator[bool]:
         """Hold the workspace's shipping lock; yields whether it was free in time. A crash releases it."""
         self._home.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
-            mine = False
+            locked = False
             with contextlib.suppress(Timeout):
                 stack.enter_context(FileLock(self._home / "shipper.lock", timeout=wait, fallback_to_soft=False))
-                mine = True
-            yield mine
+                locked = True
+            yield locked
 
     @property
     def _is_file(self) -> bool:
-        """Whether MLflow's store is a file, of which questions cost next to nothing."""
+        """Whether MLflow's store is a file, which is cheap to query."""
         return self.uri.startswith("sqlite:")
 
     @property
     def _shared(self) -> bool:
-        """Whether other machines, which see no lock on this one's disk, ship the same workspace to the same MLflow."""
+        """Whether other machines, which do not see locks on this disk, ship the same workspace to the same MLflow."""
         return not Folder.open(self.workspace).is_local and not self._embedded
 
-    def _load(self) -> dict[str, Sent]:
-        sent = read_state(self._state_file)
-        return {} if self._is_file and self._lost(sent) else sent  # a server is asked when something is shipped
-
-    def _save(self, sent: dict[str, Sent]) -> None:
-        write_state(self._state_file, sent)
+    def _load(self) -> dict[str, ShippingState]:
+        states = read_state(self._state_file)
+        return {} if self._is_file and self._lost(states) else states  # a server is queried when something is shipped
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -336,54 +340,53 @@ class Shipper:
             log.warning("tracking: %s", text)
 
 
-def _waits(state: Sent | None, folder: Folder, info: Info) -> bool:
-    """Whether a journal has more than was shipped, or is another one; read only where size and tag do not say it."""
+def _waits(state: ShippingState | None, folder: Folder, info: Info) -> bool:
+    """Whether a journal has unshipped content; it is read only if size and tag do not decide that."""
     if state is None:
         return True
     if state.refused or state.tag == info.tag:
         return False
-    return state.offset != info.size or not state.begins(_whole_lines(folder))
+    return state.offset != info.size or not state.begins(_complete_lines(folder))
 
 
 def _read(journals: Iterable[tuple[Folder, Info]], workspace: Workspace) -> Pending:
-    """What journals tell; those of finished runs that lost their end are completed first."""
+    """The content of journals, completed first if a finished run has lost its last records."""
     pending: Pending = {}
     for folder, info in journals:
-        data, tag = _whole_lines(folder), info.tag
-        story = journal.parse(data)
+        data, tag = _complete_lines(folder), info.tag
+        content = journal.parse(data)
         is_run = folder == workspace.root.child("runs", folder.name)
-        if is_run and story.status == "running" and tell_lost_end(workspace, folder):
+        if is_run and content.status == "running" and tell_lost_end(workspace, folder):
             file = folder.address(journal.FILE_NAME)
-            log.warning("%s: had lost its last records; told again from the run's result", file)
-            now, data = folder.info(journal.FILE_NAME), _whole_lines(folder)
-            story, tag = journal.parse(data), now.tag if now else ""
-        if story.run:
-            pending[story.experiment, story.run] = Waiting(folder, story, data, tag)
+            log.warning("%s: had lost its last records; restored from the run's result", file)
+            new_info, data = folder.info(journal.FILE_NAME), _complete_lines(folder)
+            content, tag = journal.parse(data), new_info.tag if new_info else ""
+        if content.run:
+            pending[content.experiment, content.run] = PendingRun(folder, content, data, tag)
     return pending
 
 
-def _as_now(pending: Pending, workspace: Workspace) -> Pending:
-    """The same runs, read again where they were written since: another machine may have sent more of them by now, and
-    their ends among it."""
+def _read_again(pending: Pending, workspace: Workspace) -> Pending:
+    """The same runs, with changed journals read again: another machine may have sent more of them by now."""
     infos = {key: each.folder.info(journal.FILE_NAME) for key, each in pending.items()}
     same = {key: each for key, each in pending.items() if (info := infos[key]) is not None and info.tag == each.tag}
     changed = [(pending[key].folder, info) for key, info in infos.items() if info is not None and key not in same]
     return {**same, **_read(changed, workspace)}
 
 
-def _whole_lines(folder: Folder) -> bytes:
+def _complete_lines(folder: Folder) -> bytes:
     data = folder.read_bytes(journal.FILE_NAME)
-    return data[: data.rfind(b"\n") + 1]  # a line being written is for the next pass
+    return data[: data.rfind(b"\n") + 1]  # an unfinished line waits for the next pass
 
 
-def _parents_first(pending: Pending) -> Iterator[Waiting]:
+def _parents_first(pending: Pending) -> Iterator[PendingRun]:
     done: set[tuple[str, str]] = set()
 
-    def visit(key: tuple[str, str]) -> Iterator[Waiting]:
+    def visit(key: tuple[str, str]) -> Iterator[PendingRun]:
         if key in done or key not in pending:
             return
         done.add(key)
-        yield from visit((key[0], pending[key].story.parent))
+        yield from visit((key[0], pending[key].content.parent))
         yield pending[key]
 
     for key in pending:

@@ -23,7 +23,7 @@ pages, app = web_pages()
 
 
 def serve() -> Response:
-    """MLflow's one page, with the script in front of its own."""
+    """MLflow's single page, with the script before its own."""
     page = Path(str(pages.static_folder), "index.html").read_text(encoding="utf-8")
     return Response(page.replace("<head>", f"<head>{_SCRIPT}", 1), mimetype="text/html")
 

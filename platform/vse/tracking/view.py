@@ -1,7 +1,7 @@
-"""What a reviewer sees of a run in MLflow: few tags, a description in Markdown, everything else in a file.
+"""The presentation of a run in MLflow: few tags, a description in Markdown, all other tags in a file.
 
-The journal keeps all tags. Those by which people filter runs become tags of MLflow; the others go to `environment.json`
-among the artifacts of the run.
+The journal keeps all tags. Tags for filtering runs become tags of MLflow; the others go to the artifact
+`environment.json`.
 """
 
 import re
@@ -13,23 +13,23 @@ from vse.display.markdown import artifact, escaped
 from vse.workspace.journal import JournalState
 from vse.workspace.redaction import redact_text
 
-# What runs are filtered by. All else that tells runs apart is a parameter or the data set, which MLflow filters as well
+# Tags for filtering runs. MLflow filters by parameters and data sets as well.
 VISIBLE = (
     "kind",  # sweeps, trainings, trials, reports
     "preset",  # the system
     "git.commit",  # the code ...
     "git.dirty",  # ... and whether it was committed
-    "version.code",  # the code where there is no repository
+    "version.code",  # the code without a repository
     "host",  # numbers may depend on the machine
     "sweep.space",
     "sweep.method",
     "sweep.objective",
     "sweep.seeds",
     "run",  # the training of a trial
-    "attempts",  # trials that were tried again
+    "attempts",  # of trials that were retried
 )
 ENVIRONMENT = "environment.json"
-# The columns of the table of runs, as a view that MLflow keeps with the experiment and an address can name
+# The columns of the table of runs: a view that MLflow stores with the experiment and an address can name
 VIEW_KEY = "vse"
 VIEW: dict[str, Any] = {
     "searchFilter": "",
@@ -47,48 +47,54 @@ VIEW: dict[str, Any] = {
         "tags.`preset`",
     ],
 }
-# Of a long description MLflow shows the first lines until it is unfolded
+# Sections of a description in their order; MLflow shows the first lines of a long one until it is unfolded
 _TITLES = {"headline": "", "asked": "Asked", "result": "Result", "evaluation": "Evaluation", "commands": "Commands"}
 _LINK = re.compile(r"\]\((artifact|run):([^)\s]*)\)")
 _CUT = "\n\n… (shortened; the rest is in the files)"
 
 
 def visible(tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags that MLflow gets."""
+    """The tags for MLflow."""
     return {key: _plain(tags[key]) for key in VISIBLE if tags.get(key)}
 
 
 def environment(tags: Mapping[str, str]) -> dict[str, str]:
-    """All other tags, for the file."""
+    """All other tags, for `environment.json`."""
     return {key: _plain(value) for key, value in sorted(tags.items()) if key not in VISIBLE}
 
 
-def description(story: JournalState, experiment: str, run_id: str, most: int) -> str:
-    """The description of a run with at most so many characters; links lead to MLflow's pages of the run and others.
+def description(state: JournalState, experiment: str, run_id: str, most: int) -> str:
+    """The description of a run, with links to MLflow's pages.
 
-    Its parts come in the order of `_TITLES`, parts of the same kind in the order in which they were told.
+    Sections have the order of `_TITLES`, texts of the same section the order of the journal.
+
+    Args:
+        state: content of the run's journal.
+        experiment: MLflow's id of the experiment.
+        run_id: MLflow's id of the run.
+        most: limit of characters.
     """
     parts = []
     for kind, title in _TITLES.items():
-        texts = [text for section, text in story.texts.items() if section.split()[0] == kind]
+        texts = [text for section, text in state.texts.items() if section.split()[0] == kind]
         parts += [f"**{title}**"] * bool(title and texts) + texts
-    if story.notes:
-        parts += ["**Notes**", "\n".join(f"- {escaped(note)}" for note in story.notes)]
-    if around := _environment(story.tags):
-        parts += ["**Environment**", around]
+    if state.notes:
+        parts += ["**Notes**", "\n".join(f"- {escaped(note)}" for note in state.notes)]
+    if summary := _environment(state.tags):
+        parts += ["**Environment**", summary]
 
-    def completed(found: re.Match[str]) -> str:
-        kind, name = found.groups()
+    def completed(match: re.Match[str]) -> str:
+        kind, name = match.groups()
         if kind == "artifact":
             return f"](#/experiments/{experiment}/runs/{run_id}/artifacts/{name})"
-        wanted = quote(f"attributes.run_name = '{name}'", safe="")
-        return f"](#/experiments/{experiment}/runs?workflowType=machine_learning&searchFilter={wanted})"
+        query = quote(f"attributes.run_name = '{name}'", safe="")
+        return f"](#/experiments/{experiment}/runs?workflowType=machine_learning&searchFilter={query})"
 
     return _shortened(redact_text(_plain(_LINK.sub(completed, "\n\n".join(parts)))), most)
 
 
 def _shortened(text: str, most: int) -> str:
-    """At most so many characters, cut at the end of a line; a block of code that the cut leaves open is closed."""
+    """At most `most` characters, cut at the end of a line; an open block of code is closed."""
     if len(text) <= most:
         return text
     room = most - 200
@@ -99,7 +105,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _environment(tags: Mapping[str, str]) -> str:
-    """Where a run was made, in a line."""
+    """The environment of a run in one line."""
     if "version.python" not in tags:
         return ""
     names = {"python": "Python", "torch": "torch", "ray": "Ray"}
@@ -112,5 +118,5 @@ def _environment(tags: Mapping[str, str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Text without control characters, which no page can show and some act on."""
+    """Text without control characters."""
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in str(value))

@@ -15,13 +15,13 @@ import yaml
 
 from tests.jobs.processes import ROOT
 from vse.cluster import placement, runtime
-from vse.cluster.capacity import Capacity, Kind, listed, living, missing, planned, up_for, wait_for
+from vse.cluster.capacity import Capacity, NodeKind, listed, living, missing, planned, up_for, wait_for
 from vse.cluster.placement import preflight
 from vse.cluster.runtime import LIFECYCLE, Config
 from vse.preflight.nodes import check_hosts
 
 STEADY, SPOT = {LIFECYCLE: "on-demand"}, {LIFECYCLE: "spot"}
-HEAD = Kind(4, head=True)
+HEAD = NodeKind(4, head=True)
 
 
 def test_the_cluster_file_that_comes_with_it() -> None:
@@ -35,7 +35,7 @@ def test_the_cluster_file_that_comes_with_it() -> None:
 
 
 def test_the_limit_over_all_types_counts() -> None:
-    kinds = (HEAD, Kind(8, 1, 4, STEADY), Kind(2, 0, 10))
+    kinds = (HEAD, NodeKind(8, 1, 4, STEADY), NodeKind(2, 0, 10))
     most = Capacity(kinds, 5)
     assert most.nodes == 6
     assert most.total() == {"CPU": 4 + 4 * 8 + 2, "GPU": 4}
@@ -44,7 +44,7 @@ def test_the_limit_over_all_types_counts() -> None:
 
 @pytest.mark.parametrize("limit", range(6))
 def test_the_largest_sum_is_that_of_the_best_choice_of_nodes(limit: int) -> None:
-    kinds = (HEAD, Kind(3, 1, 2, STEADY), Kind(8, 0, 2, SPOT), Kind(1, 4, 1))
+    kinds = (HEAD, NodeKind(3, 1, 2, STEADY), NodeKind(8, 0, 2, SPOT), NodeKind(1, 4, 1))
     best = 0
     for counts in product(*(range(kind.count + 1) for kind in kinds[1:])):
         if sum(counts) <= limit:
@@ -54,13 +54,13 @@ def test_the_largest_sum_is_that_of_the_best_choice_of_nodes(limit: int) -> None
 
 
 def test_fractions_of_a_gpu_share_one() -> None:
-    assert Capacity((Kind(8, 1),)).room(1, 0.1) == 8
-    assert Capacity((Kind(16, 1),)).room(1, 0.1) == 10
-    assert Capacity((Kind(8, 1), Kind(8, 1))).room(1, 0.6) == 2
+    assert Capacity((NodeKind(8, 1),)).room(1, 0.1) == 8
+    assert Capacity((NodeKind(16, 1),)).room(1, 0.1) == 10
+    assert Capacity((NodeKind(8, 1), NodeKind(8, 1))).room(1, 0.6) == 2
 
 
 def test_work_without_gpus_takes_nodes_that_have_some_where_no_others_are() -> None:
-    only = Capacity((Kind(0, head=True), Kind(8, 1, 3)), 3)
+    only = Capacity((NodeKind(0, head=True), NodeKind(8, 1, 3)), 3)
     assert only.without_gpus() is only
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import wait_for
 from vse.cluster import node_logs
 from vse.cluster.liveness import is_up
-from vse.cluster.node_logs import Copied, copy_logs, follow
+from vse.cluster.node_logs import CopiedFile, copy_logs, follow
 from vse.storage.folder import Folder
 
 
@@ -31,7 +31,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_what_changed_is_copied(session: Path, tmp_path: Path) -> None:
-    target, known = Folder.open(tmp_path / "kept"), dict[str, Copied]()
+    target, known = Folder.open(tmp_path / "kept"), dict[str, CopiedFile]()
     assert copy_logs(session, target, known, now=0) == 2
     assert target.names() == ("old--worker.err", "raylet.out")
     assert copy_logs(session, target, known, now=0) == 0
@@ -73,7 +73,7 @@ def test_credentials_are_redacted(session: Path, tmp_path: Path) -> None:
 
 
 def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path) -> None:
-    target, known, log = Folder.open(tmp_path / "kept"), dict[str, Copied](), session / "logs" / "raylet.out"
+    target, known, log = Folder.open(tmp_path / "kept"), dict[str, CopiedFile](), session / "logs" / "raylet.out"
     log.write_bytes(bytes(node_logs.LONG + 1))
     times = []
     for minute in range(150):  # the notes of a node that lives for long grow every minute
@@ -89,7 +89,7 @@ def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path
 
 def test_what_cannot_be_written_is_tried_again(session: Path, tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("in the way")
-    target, known = Folder.open(tmp_path / "kept"), dict[str, Copied]()
+    target, known = Folder.open(tmp_path / "kept"), dict[str, CopiedFile]()
     assert copy_logs(session, target, known, now=0) == 0
     (tmp_path / "kept").unlink()
     assert copy_logs(session, target, known, now=0) == 2

@@ -51,7 +51,7 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
     preflight(space, Config(cpus=4, gpus=0), workers=4)
     with pytest.raises(InputError, match=r"train\.workers=5: needs 5 CPUs, but this machine has 4; at most 4 workers"):
         preflight(space, Config(cpus=4, gpus=0), workers=5, key="train.workers")
-    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is asked for, but this machine has none"):
+    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is requested, but this machine has none"):
         preflight(space, Config(cpus=4, gpus=0), gpus_per_worker=1, key="train.workers")
     with pytest.raises(InputError, match=r"^train\.gpus_per_worker=2: a worker computes on one GPU; use train\.work"):
         preflight(space, Config(cpus=4, gpus=1), gpus_per_worker=2, key="train.workers")
@@ -62,7 +62,7 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InputError, match=r"^train\.gpus_per_worker=0\.5: workers of one training cannot share a GPU; "):
         preflight(space, Config(cpus=4, gpus=1), workers=2, gpus_per_worker=0.5, key="train.workers")
     preflight(space, Config(cpus=4, gpus=1), gpus_per_worker=0.125)
-    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is asked for, but this machine has none"):
+    with pytest.raises(InputError, match=r"^train\.gpus_per_worker=1: a GPU is requested, but this machine has none"):
         check_room(Config(cpus=4, gpus=0), gpus_per_worker=1, key="train.workers")  # as a dry run does
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file"):
@@ -139,7 +139,7 @@ def test_gpus_that_a_training_leaves_unused_are_told(tmp_path: Path, caplog: pyt
         assert not caplog.records
         preflight(str(tmp_path / "w"), Config(shared_workspace=True))
     assert [record.message for record in caplog.records] == [
-        "trains on CPUs, though the cluster can have 3 GPUs; train.gpus_per_worker=1 uses them"
+        "training on CPUs, though the cluster can have 3 GPUs; train.gpus_per_worker=1 uses them"
     ]
 
 

@@ -20,7 +20,7 @@ def test_work_that_does_not_move_ends_in_one_line() -> None:
             raise ExecutionTimeoutError("no progress\non 3 operators")
     finally:
         context.execution_no_progress_timeout_s = before
-    assert str(told.value).startswith("extraction: nothing has moved for 900 s; the nodes it needs may not be coming")
+    assert str(told.value).startswith("extraction: no progress for 900 s; the nodes it needs may not start")
     assert "\n" not in str(told.value)
 
 

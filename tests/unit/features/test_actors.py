@@ -4,11 +4,11 @@ import pytest
 import yaml
 
 from tests.jobs.processes import ROOT
-from vse.cluster.capacity import Capacity, Kind, planned
+from vse.cluster.capacity import Capacity, NodeKind, planned
 from vse.errors import InputError
 from vse.stages.extract_ray import pool_of
 
-HEAD = Capacity((Kind(4, head=True),))  # what is up of a cluster that was just launched
+HEAD = Capacity((NodeKind(4, head=True),))  # what is up of a cluster that was just launched
 CLOUD = planned(yaml.safe_load((ROOT / "cluster.yaml").read_text()))
 
 
@@ -19,15 +19,15 @@ def extraction(now: Capacity, could: Capacity, images: int = 100_000, workers: i
 
 @pytest.mark.parametrize("cpus", [1, 2, 3, 4, 16])
 def test_on_one_machine_extraction_has_one_actor_for_each_core_but_one(cpus: int) -> None:
-    here, fitting = Capacity((Kind(cpus),)), max(1, cpus - 1)
+    here, fitting = Capacity((NodeKind(cpus),)), max(1, cpus - 1)
     assert extraction(here, here) == (1, fitting, fitting, False)
     assert extraction(here, here, workers=2) == (1, min(2, fitting), 2, False)
     with pytest.raises(InputError, match="needs a core of the Ray cluster, which has 0; use workers=0"):
-        extraction(Capacity((Kind(0),)), Capacity((Kind(0),)))
+        extraction(Capacity((NodeKind(0),)), Capacity((NodeKind(0),)))
 
 
 def test_gpus_that_are_there_have_an_actor_each() -> None:
-    here = Capacity((Kind(8, 2), Kind(8, 2)))
+    here = Capacity((NodeKind(8, 2), NodeKind(8, 2)))
     assert extraction(here, here) == extraction(here, here, images=10) == (1, 4, 4, True)
     assert extraction(here, here, workers=1) == (1, 1, 1, True)
 
@@ -38,12 +38,12 @@ def test_extraction_brings_the_gpus_that_a_cluster_could_have() -> None:
     assert extraction(HEAD, CLOUD, images=8_000) == (1, 1, 1, True)  # one node is enough for so few
     assert extraction(HEAD, CLOUD, images=8_000, workers=3) == (3, 3, 3, True)
     assert extraction(HEAD, CLOUD, workers=30) == (12, 12, 30, True)  # those beyond the limit are not waited for
-    some = Capacity((*HEAD.kinds, *[Kind(8, 1)] * 4))
+    some = Capacity((*HEAD.kinds, *[NodeKind(8, 1)] * 4))
     assert extraction(some, CLOUD, images=8_000) == (1, 4, 4, True)  # these cost already
 
 
 def test_extraction_without_gpus_leaves_a_core_of_every_node_to_what_feeds_it() -> None:
-    could = Capacity((Kind(4, head=True), Kind(16, 0, 2)), 2)
+    could = Capacity((NodeKind(4, head=True), NodeKind(16, 0, 2)), 2)
     assert extraction(HEAD, could) == (33, 33, 33, False)
     assert extraction(HEAD, could, images=5_000) == (5, 5, 5, False)
     assert extraction(HEAD, could, images=300) == (1, 3, 3, False)

@@ -12,7 +12,7 @@ from vse.errors import InputError
 from vse.features import forward
 from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone
-from vse.features.watch import TooManyRejects
+from vse.features.rejects import TooManyRejects
 from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
 from vse.storage.folder import Folder
 

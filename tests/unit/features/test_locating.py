@@ -10,8 +10,8 @@ from PIL import Image
 from vse import registry
 from vse.config import override
 from vse.errors import InputError
+from vse.features.rejects import TooManyRejects
 from vse.features.small_backbone import SmallBackbone
-from vse.features.watch import TooManyRejects
 from vse.stages.extract import ExtractionConfig, extract
 from vse.storage.folder import Folder
 

@@ -112,9 +112,9 @@ REFUSED: dict[str, tuple[Callable[[State], Any], str]] = {
     ),
     "two state dicts": (
         lambda s: {"teacher": s, "student": s},
-        r"expected tensors by name \(a state dict\), found teacher, student; which of teacher, student is meant\?",
+        r"expected tensors by name \(a state dict\), got teacher, student; which of teacher, student is meant\?",
     ),
-    "nothing": (lambda s: {}, "found nothing$"),
+    "nothing": (lambda s: {}, "got nothing$"),
     "a list": (lambda s: [s], "expected tensors by name .*, got list$"),
 }
 

@@ -17,7 +17,7 @@ from vse.config import override
 from vse.errors import Diverged, InputError
 from vse.inference import image_search as search_module
 from vse.inference.embedder import Embedder
-from vse.inference.image_search import Options, check_search, place_of, search, sentences_of
+from vse.inference.image_search import SearchOptions, check_search, place_of, search, sentences_of
 from vse.presets import preset
 from vse.report.search_build import build_search, thumbnail
 from vse.stages.extract import Forward
@@ -71,21 +71,21 @@ def test_what_is_no_search_is_one_line(tmp_path: Path, options: dict[str, Any], 
     for key, value in options.items():
         given[key] = value.replace("TMP", str(tmp_path)) if isinstance(value, str) else value
     with pytest.raises(InputError, match=message) as told:
-        sentences_of(Options(**given))
+        sentences_of(SearchOptions(**given))
     assert len(str(told.value).splitlines()) == 1
 
 
 def test_sentences_come_as_captions_are_kept_and_once(tmp_path: Path) -> None:
     (tmp_path / "some.txt").write_bytes("\ufeffa dog, and  a cat\r\n\n cafe\u0301 \na dog\n".encode())
-    options = Options(text=("a dog", " a  dog"), texts=str(tmp_path / "some.txt"))
+    options = SearchOptions(text=("a dog", " a  dog"), texts=str(tmp_path / "some.txt"))
     assert sentences_of(options) == ["a dog", "a dog, and a cat", "caf\u00e9"]
-    assert sentences_of(Options(text=("a #red_ball &amp; http://a.example",))) == ["a red ball &"]
+    assert sentences_of(SearchOptions(text=("a #red_ball &amp; http://a.example",))) == ["a red ball &"]
 
 
 def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, run: str, data: Path) -> None:
     caption = photographs.captions_of(13)[1]
     texts = (f"{caption.capitalize()}.", "a dog with, say, a xylophone \U0001f415")
-    found = search(place, Options(run=run, text=texts, top=3))
+    found = search(place, SearchOptions(run=run, text=texts, top=3))
     files = [str(data / "images" / f"{k}.png") for k in range(12, 16)]
     scores = Embedder.of_run(place, run).scores(files, texts)
     assert (found.number, found.what, found.among) == (4, "images", "split test of captions")
@@ -103,7 +103,7 @@ def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, ru
 
 def test_what_is_true_and_stands_further_down_is_kept(place: Workspace, run: str) -> None:
     for k in range(12, 16):
-        (answer,) = search(place, Options(run=run, text=(photographs.captions_of(k)[0],), top=1)).answers
+        (answer,) = search(place, SearchOptions(run=run, text=(photographs.captions_of(k)[0],), top=1)).answers
         true = [hit for hit in (*answer.hits, *answer.missed) if hit.true]
         assert [hit.item.id for hit in true] == [f"images/{k}.png"]
         assert all(hit.rank > 1 for hit in answer.missed)
@@ -115,14 +115,14 @@ def test_features_of_a_split_are_not_made_again(place: Workspace, run: str, monk
         raise AssertionError("a backbone was loaded")
 
     monkeypatch.setattr(Forward, "__init__", refuse)
-    assert len(search(place, Options(run=run, text=("a dog",), split="train")).answers[0].hits) == 8
-    assert search(place, Options(run=run, image="images/13.png")).number == 8
+    assert len(search(place, SearchOptions(run=run, text=("a dog",), split="train")).answers[0].hits) == 8
+    assert search(place, SearchOptions(run=run, image="images/13.png")).number == 8
 
 
 @pytest.mark.parametrize("given", ["images/13.png", "FILE"])
 def test_the_captions_of_an_image_of_the_data_set(place: Workspace, run: str, data: Path, given: str) -> None:
     file = str(data / "images" / "13.png")
-    found = search(place, Options(run=run, image=given.replace("FILE", file), top=8))
+    found = search(place, SearchOptions(run=run, image=given.replace("FILE", file), top=8))
     (answer,) = found.answers
     captions = [caption for k in range(12, 16) for caption in photographs.captions_of(k)]
     scores = Embedder.of_run(place, run).scores([file], captions)[0]
@@ -135,16 +135,16 @@ def test_the_captions_of_an_image_of_the_data_set(place: Workspace, run: str, da
 
 def test_the_captions_of_another_picture(place: Workspace, run: str, tmp_path: Path) -> None:
     Image.new("RGB", (30, 20), "red").save(tmp_path / "13.png")  # the name of one that is there
-    found = search(place, Options(run=run, image=str(tmp_path / "13.png"), top=100))
+    found = search(place, SearchOptions(run=run, image=str(tmp_path / "13.png"), top=100))
     (answer,) = found.answers
     assert len(answer.hits) == found.number == 8
     assert answer.true_ranks == ()
     assert thumbnail(found.picture, found.root)
     with pytest.raises(InputError, match=r"^image=.*absent\.png: no such file, and no image of captions has this id$"):
-        search(place, Options(run=run, image=str(tmp_path / "absent.png")))
+        search(place, SearchOptions(run=run, image=str(tmp_path / "absent.png")))
     (tmp_path / "broken.png").write_bytes(b"x")
     with pytest.raises(InputError, match=r"^image=.*broken\.png: not an image of a known format$"):
-        search(place, Options(run=run, image=str(tmp_path / "broken.png")))
+        search(place, SearchOptions(run=run, image=str(tmp_path / "broken.png")))
 
 
 def test_a_folder_of_pictures_less_those_that_cannot_be_read(
@@ -156,7 +156,7 @@ def test_a_folder_of_pictures_less_those_that_cannot_be_read(
     (folder / "empty.png").write_bytes(b"")
     (folder / "notes.txt").write_text("no picture")
     with caplog.at_level("WARNING", logger="vse"):
-        found = search(place, Options(run=run, text=("a dog", "a cup"), images=str(folder), top=5))
+        found = search(place, SearchOptions(run=run, text=("a dog", "a cup"), images=str(folder), top=5))
     assert found.rejects == {"broken.jpg": "not an image of a known format", "empty.png": "file is empty"}
     others, line = caplog.messages
     assert others == f"images={folder}: passed over 1 x .txt (no pictures)"
@@ -170,13 +170,13 @@ def test_a_folder_of_pictures_less_those_that_cannot_be_read(
     for file in (folder / "deep").iterdir():
         file.unlink()
     with pytest.raises(InputError, match=r"none of 2 pictures can be read \(.*\); for one, broken\.jpg: not an image"):
-        search(place, Options(run=run, text=("a dog",), images=str(folder)))
+        search(place, SearchOptions(run=run, text=("a dog",), images=str(folder)))
 
 
 def test_equal_scores_stay_in_order(place: Workspace, run: str, tmp_path: Path) -> None:
     for name in "cab":
         Image.new("RGB", (30, 20), "red").save(tmp_path / f"{name}.png")
-    (answer,) = search(place, Options(run=run, text=("a dog",), images=str(tmp_path))).answers
+    (answer,) = search(place, SearchOptions(run=run, text=("a dog",), images=str(tmp_path))).answers
     assert [hit.item.id for hit in answer.hits] == ["a.png", "b.png", "c.png"]
 
 
@@ -193,7 +193,7 @@ def test_a_wrong_request_is_one_line_planned_or_not(
     place: Workspace, run: str, data: Path, options: dict[str, Any], message: str
 ) -> None:
     plain = train(place, "vsepp_tiny", data="table", data__file="captions.csv", data__root=str(data))
-    asked = replace(Options(run=run, text=("a dog",)), **options)
+    asked = replace(SearchOptions(run=run, text=("a dog",)), **options)
     asked = replace(asked, run=plain) if asked.run == "PLAIN" else asked
     for act in (lambda: search(place, asked), lambda: list(check_search(place, asked))):
         with pytest.raises(InputError, match=message) as told:
@@ -204,9 +204,12 @@ def test_a_wrong_request_is_one_line_planned_or_not(
 def test_a_plan_says_what_is_searched_and_writes_nothing(place: Workspace, run: str, data: Path) -> None:
     before = sorted(place.root.local().rglob("*"))
     plans = [
-        (Options(run=run, text=("a dog", "a cat")), "search 4 images of split test of captions by 2 sentences"),
-        (Options(run=run, image="images/1.png"), "search 8 captions of split test of captions by image=images/1.png"),
-        (Options(run=run, text=("a dog",), images=str(data)), f"search 16 pictures in {data} by 1 sentence"),
+        (SearchOptions(run=run, text=("a dog", "a cat")), "search 4 images of split test of captions by 2 sentences"),
+        (
+            SearchOptions(run=run, image="images/1.png"),
+            "search 8 captions of split test of captions by image=images/1.png",
+        ),
+        (SearchOptions(run=run, text=("a dog",), images=str(data)), f"search 16 pictures in {data} by 1 sentence"),
     ]
     for options, line in plans:
         *_, first, last = check_search(place, options)
@@ -225,7 +228,7 @@ def test_scores_that_are_no_numbers_end_a_search(place: Workspace, run: str, mon
 
     monkeypatch.setattr(search_module.Embedder, "of_run", broken)
     with pytest.raises(Diverged, match=rf"^run={run}: scores are NaN"):
-        search(place, Options(run=run, text=("a dog",)))
+        search(place, SearchOptions(run=run, text=("a dog",)))
 
 
 def test_ready_made_features_are_searched_and_read_no_pictures(place: Workspace, tmp_path: Path) -> None:
@@ -233,9 +236,9 @@ def test_ready_made_features_are_searched_and_read_no_pictures(place: Workspace,
     changes = {"data": "precomp", "data.root": str(tmp_path / "arrays"), "features.backbone": "arrays"}
     config = override(preset("vsepp_tiny"), {**changes, "train.epochs": 1, "model.dim": 32})
     run = run_training(config, place).run
-    found = search(place, Options(run=run, text=("a dog",), split="val"))
+    found = search(place, SearchOptions(run=run, text=("a dog",), split="val"))
     assert thumbnail(found.answers[0].hits[0].item.uri, found.root) == ""
-    folder = Options(run=run, text=("a dog",), images=str(photographs.write(tmp_path / "tiny")))
+    folder = SearchOptions(run=run, text=("a dog",), images=str(photographs.write(tmp_path / "tiny")))
     for act in (lambda: search(place, folder), lambda: list(check_search(place, folder))):
         with pytest.raises(InputError, match="trained on ready-made features, so it cannot read pictures"):
             act()
@@ -252,16 +255,16 @@ def remote(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 def test_data_folders_and_the_workspace_on_s3(remote: Folder) -> None:
     place = Workspace.open(remote.uri.replace("shelf/tiny", "work-space"))
     run = train(place, "vsepp_tiny", data="table", data__file="captions.csv", data__root=remote.uri)
-    found = search(place, Options(run=run, text=("a dog",)))
+    found = search(place, SearchOptions(run=run, text=("a dog",)))
     assert all(thumbnail(hit.item.uri, found.root) for hit in found.answers[0].hits)
     assert place_of(found.answers[0].hits[0].item.uri, found.root).startswith("s3://bucket/shelf/tiny/images/")
-    folder = search(place, Options(run=run, text=("a dog",), images=remote.uri))
+    folder = search(place, SearchOptions(run=run, text=("a dog",), images=remote.uri))
     assert folder.number == 16
     assert all(thumbnail(hit.item.uri, folder.root) for hit in folder.answers[0].hits)
     image = remote.child("images").address("13.png")
-    assert set(search(place, Options(run=run, image=image)).answers[0].true_ranks) <= set(range(1, 9))
-    assert len(search(place, Options(run=run, image=image)).answers[0].true_ranks) == 2
-    options = Options(run=run, text=("a dog",), images=remote.uri, top=2)
+    assert set(search(place, SearchOptions(run=run, image=image)).answers[0].true_ranks) <= set(range(1, 9))
+    assert len(search(place, SearchOptions(run=run, image=image)).answers[0].true_ranks) == 2
+    options = SearchOptions(run=run, text=("a dog",), images=remote.uri, top=2)
     request = Request(
         job="search",
         workspace=place.root.uri,

@@ -61,7 +61,7 @@ def test_an_account_that_has_nothing(config: dict[str, Any]) -> None:
     assert state == "problem"
     assert "does not exist" in detail
     ((state, detail),) = states(checks, "bucket")
-    assert (state, detail) == ("ok", "vse-123456789012-us-west-2 is not there; the head makes it")
+    assert (state, detail) == ("ok", "vse-123456789012-us-west-2 does not exist; the head creates it")
     assert [state for state, _ in states(checks, "instance type")] == ["ok"] * 3
 
 
@@ -172,7 +172,7 @@ def test_policies_are_those_of_the_file(config: dict[str, Any]) -> None:
     ]
     condition["StringEquals"]["aws:ResourceTag/ray-cluster-name"] = "vse-anna"
     wrong = [detail for state, detail in states(check_account(config), "policy") if state == "problem"]
-    assert wrong == ["instances of vse-head is not the one under metadata in the file: put it anew"]
+    assert wrong == ["instances of vse-head is not the one under metadata in the file: put it again"]
 
 
 @pytest.mark.usefixtures("cloud")
@@ -233,7 +233,7 @@ def test_the_bucket_is_the_one_that_the_file_names(config: dict[str, Any]) -> No
     config["setup_commands"] = [each.replace("VSE_BUCKET=vse-", "VSE_BUCKET=ours.of-") for each in commands]
     assert config["setup_commands"] != commands
     name = "ours.of-123456789012-us-west-2"
-    assert states(check_account(config), "bucket") == [("ok", f"{name} is not there; the head makes it")]
+    assert states(check_account(config), "bucket") == [("ok", f"{name} does not exist; the head creates it")]
     boto3.client("s3", region_name=REGION).create_bucket(
         Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION}
     )

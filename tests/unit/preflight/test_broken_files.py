@@ -16,7 +16,7 @@ from vse.preflight import run
 from vse.preflight.aws import _Account, check_account
 from vse.preflight.checks import Check
 from vse.preflight.cluster_file import check_cluster_file, check_token, problems
-from vse.preflight.run import Options, run_preflight
+from vse.preflight.run import PreflightOptions, run_preflight
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -126,7 +126,7 @@ def test_a_fault_is_told_with_credentials_there(
     monkeypatch.setattr(run, "set_up_logging", lambda: None)
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump(changed(read("cluster.yaml"), steps, value)))
-    options = Options(cluster=str(file))
+    options = PreflightOptions(cluster=str(file))
     asked = Request(
         job="preflight",
         workspace=str(tmp_path),

@@ -32,7 +32,7 @@ def test_a_good_node_has_no_problem() -> None:
     [
         ({"versions": {"torch": "2.13.0", "ray": "2.60.0"}}, 1, "versions: torch 2.13.0, not 2.14.1"),
         ({"versions": {"torch": "2.14.1"}}, 1, "versions: ray missing, not 2.60.0"),
-        ({"gpus": []}, 1, "GPUs: Ray offers 1, the driver knows none"),
+        ({"gpus": []}, 1, "GPUs: Ray offers 1, the driver reports none"),
         ({"cuda": "CUDA driver version is insufficient"}, 1, "GPUs: A10G: CUDA driver version is insufficient"),
         ({"gpus": ["A10G", "A10G"]}, 1, "GPUs: A10G: Ray offers 1 of 2"),
         ({"disk": {"/home": 100.0, "/tmp": 3.0}}, 1, "disk: 3 GiB free in /tmp, at least 10"),

@@ -16,9 +16,9 @@ from vse.errors import InputError
 from vse.features import forward as forward_module
 from vse.features.backbones import SmallBackbone, TorchvisionBackbone
 from vse.features.decoding import decode
+from vse.features.rejects import TooManyRejects
 from vse.features.shards import read_receipts
 from vse.features.store import FeatureStore
-from vse.features.watch import TooManyRejects
 from vse.stages import extract as extraction
 from vse.stages.extract import ExtractionConfig, _todo, extract, features_fingerprint, of_other_code
 from vse.storage.folder import Folder

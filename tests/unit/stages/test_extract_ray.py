@@ -8,8 +8,8 @@ from vse.cluster import runtime
 from vse.data.records import Image, Records
 from vse.features import forward
 from vse.features.backbones import SmallBackbone
+from vse.features.rejects import TooManyRejects
 from vse.features.shards import read_receipts
-from vse.features.watch import TooManyRejects
 from vse.stages.extract import ExtractionConfig, extract
 from vse.storage.folder import Folder
 

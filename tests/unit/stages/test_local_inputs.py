@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import photographs
-from vse.cluster.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, NodeKind
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import Session
 from vse.config import override
@@ -49,7 +49,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(reach, "running_ray", joined)
         monkeypatch.setattr(reach, "on_every_node", each)
-        monkeypatch.setattr(reach, "capacity", lambda config: Capacity((Kind(8, 0, count=most),)))
+        monkeypatch.setattr(reach, "capacity", lambda config: Capacity((NodeKind(8, 0, count=most),)))
 
     return make
 

@@ -41,7 +41,7 @@ def forgotten(tmp_path, monkeypatch):
     from vse.text import corpus
 
     shutil.rmtree(tmp_path / "cache", ignore_errors=True)
-    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(store, "_cached", {})
     corpus._shared.cache_clear()
 
 

@@ -54,7 +54,7 @@ def forget() -> None:
     """As a process that has just started."""
     describe_stage._kept.cache_clear()
     corpus._shared.cache_clear()
-    feature_store._known.clear()
+    feature_store._cached.clear()
 
 
 def same(one: Material, other: Material) -> bool:

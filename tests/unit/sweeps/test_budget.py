@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vse.cluster.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, NodeKind
 from vse.config import override
 from vse.errors import InputError
 from vse.sweeps.budget import Budget, Caps, Meter, Resources
@@ -279,7 +279,7 @@ def test_how_many_trials_fit() -> None:
 
 
 def test_trials_of_several_workers_have_places_on_nodes_and_not_in_sums() -> None:
-    hosts = Capacity((Kind(8.0, count=4),))
+    hosts = Capacity((NodeKind(8.0, count=4),))
 
     def at_once(workers: int, threads: int) -> int:
         need = Resources(cpus=float(workers * threads), workers=workers)
@@ -291,7 +291,7 @@ def test_trials_of_several_workers_have_places_on_nodes_and_not_in_sums() -> Non
     with pytest.raises(InputError, match="needs 9 workers of 3 CPUs and 0 GPUs of one node, and the cluster has 32 "):
         at_once(9, 3)
     with pytest.raises(InputError, match="a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 "):
-        Resources(cpus=64).most(Capacity((Kind(3.0),)))
+        Resources(cpus=64).most(Capacity((NodeKind(3.0),)))
 
 
 def test_what_a_trial_has_while_it_waits_for_its_workers() -> None:

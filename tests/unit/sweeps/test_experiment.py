@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps import trials
-from vse.cluster.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, NodeKind
 from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
@@ -23,7 +23,7 @@ from vse.sweeps.ledger import RUNNING, Entry, FailureKind, Ledger
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 
 PLAIN, ON_DEMAND, ON_SPOT = (
-    Kind(4.0, labels=labels) for labels in ({}, {"vse.lifecycle": "on-demand"}, {"vse.lifecycle": "spot"})
+    NodeKind(4.0, labels=labels) for labels in ({}, {"vse.lifecycle": "on-demand"}, {"vse.lifecycle": "spot"})
 )
 
 
@@ -160,11 +160,11 @@ def test_where_a_trial_may_run() -> None:
         ((PLAIN, ON_DEMAND, ON_SPOT), 1, {}),  # a trial without workers of its own goes on from its checkpoint
         ((PLAIN, ON_DEMAND), 2, {}),
         ((PLAIN,), 2, {}),
-        ((Kind(0.0, head=True), ON_SPOT), 2, {}),  # better there than nowhere
+        ((NodeKind(0.0, head=True), ON_SPOT), 2, {}),  # better there than nowhere
     ],
 )
 def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
-    kinds: tuple[Kind, ...], workers: int, kept_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    kinds: tuple[NodeKind, ...], workers: int, kept_to: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps import experiment
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sweeps import trials
-from vse.cluster.capacity import Capacity, Kind
+from vse.cluster.capacity import Capacity, NodeKind
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import Ledger
@@ -43,15 +43,15 @@ def test_trials_start_again_when_the_first_node_comes_back(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("kinds", "limit", "elsewhere"),
     [
-        ((Kind(4.0), Kind(4.0)), None, False),  # the two that are up
-        ((Kind(4.0), Kind(4.0), Kind(0.5)), None, False),  # and one that holds no trial
-        ((Kind(4.0), Kind(4.0), Kind(1.0)), None, True),
-        ((Kind(0.0, head=True), Kind(4.0, count=8)), 8, True),  # more may come
-        ((Kind(0.0, head=True), Kind(4.0, count=8)), 2, False),
+        ((NodeKind(4.0), NodeKind(4.0)), None, False),  # the two that are up
+        ((NodeKind(4.0), NodeKind(4.0), NodeKind(0.5)), None, False),  # and one that holds no trial
+        ((NodeKind(4.0), NodeKind(4.0), NodeKind(1.0)), None, True),
+        ((NodeKind(0.0, head=True), NodeKind(4.0, count=8)), 8, True),  # more may come
+        ((NodeKind(0.0, head=True), NodeKind(4.0, count=8)), 2, False),
     ],
 )
 def test_where_a_trial_could_run_beside_nodes_that_are_left_out(
-    kinds: tuple[Kind, ...], limit: int | None, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+    kinds: tuple[NodeKind, ...], limit: int | None, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from vse.sweeps import experiment
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.tracking.test_shipping import client, runs_of, write_run
 from vse.tracking import store as stores
-from vse.tracking.run import Sent, write_state
+from vse.tracking.run import ShippingState, write_state
 from vse.tracking.shipping import Shipper, ship_all
 from vse.tracking.store import Store
 
@@ -174,6 +174,6 @@ def test_what_waits_is_told_where_the_server_it_was_sent_to_is_gone(
     shipper = Shipper(str(workspace), uri)
     write_run(workspace, "a")
     shipper._state_file.parent.mkdir(exist_ok=True)
-    write_state(shipper._state_file, {"runs/before": Sent("0123abcd")})
+    write_state(shipper._state_file, {"runs/before": ShippingState("0123abcd")})
     result = shipper.ship()
     assert (bool(result.trouble), result.waiting, shown) == (True, 1, [1])

@@ -38,11 +38,11 @@ class Served:
     def experiment_id(self, name: str) -> str:
         return name
 
-    def known(self, run_id: str) -> tuple[set[str], dict[Any, Any]]:
+    def logged(self, run_id: str) -> tuple[set[str], dict[Any, Any]]:
         return set(), dict(Served.runs[run_id])
 
-    def knows(self, run_id: str) -> bool:
-        return run_id in Served.runs
+    def stage(self, run_id: str) -> str:
+        return "active" if run_id in Served.runs else ""
 
     def send(self, run_id: str, *, metrics: dict[Any, Any], **_: Any) -> None:
         Served.runs[run_id] |= metrics

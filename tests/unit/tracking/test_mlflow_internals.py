@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from vse.tracking import mlflow_internals as internals
-from vse.tracking.embedded import make_whole
+from vse.tracking.embedded import make_complete
 
 TO_DO = "MLflow has changed; in vse/tracking/mlflow_internals.py"
 
@@ -23,7 +23,7 @@ TO_DO = "MLflow has changed; in vse/tracking/mlflow_internals.py"
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new store of the installed MLflow."""
     file = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
-    make_whole(f"sqlite:///{file}")
+    make_complete(f"sqlite:///{file}")
     return file
 
 
@@ -86,9 +86,9 @@ def test_columns_of_the_store(database: Path) -> None:
         }
         unknown = paths - {*internals.PATH_COLUMNS}
         assert unknown <= {("logged_models", "artifact_location")}, f"{TO_DO} add to PATH_COLUMNS if we write {unknown}"
-        assert connection.execute(internals.COUNT_EXPERIMENTS).fetchone() == (1,), f"{TO_DO} set COUNT_EXPERIMENTS"
-        for query in (internals.COUNT_RUN, internals.COUNT_ACTIVE_RUN):
-            assert connection.execute(query, ("none",)).fetchone() == (0,), f"{TO_DO} set {query}"
+        stages = connection.execute(internals.FIRST_EXPERIMENT).fetchall()
+        assert stages == [(internals.ACTIVE,)], f"{TO_DO} set FIRST_EXPERIMENT"
+        assert connection.execute(internals.STAGE_OF_RUN, ("none",)).fetchall() == [], f"{TO_DO} set STAGE_OF_RUN"
 
 
 def test_closed_engines_are_forgotten(database: Path) -> None:

@@ -22,8 +22,8 @@ class Store:
     def experiment_id(self, name: str) -> str:
         return name
 
-    def knows(self, run_id: str) -> bool:
-        return True
+    def stage(self, run_id: str) -> str:
+        return "active"
 
     def send(self, run_id: str, **what: Any) -> None:
         """Numbers are not looked at here."""
@@ -116,7 +116,7 @@ def test_a_run_that_cannot_be_sent_holds_back_no_other(
             assert (result.runs, result.waiting, result.trouble) == (sent, 1, "run a: timed out")
     assert store.files == ["b.json"]
     assert [record.message for record in caplog.records] == [
-        "tracking: run a: timed out; this run stays in its journal and is tried again"
+        "tracking: run a: timed out; this run stays in its journal and is retried"
     ]
 
 

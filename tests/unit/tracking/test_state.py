@@ -10,13 +10,16 @@ import pytest
 
 from tests.unit.tracking.test_run import Store
 from tests.unit.tracking.test_shipping import write_run
-from vse.tracking.run import Sent, newest, read_state, write_state
+from vse.tracking.run import ShippingState, newest, read_state, write_state
 from vse.tracking.shipping import Shipper
 from vse.workspace.journal import FILE_NAME, Journal
 
 
 def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Path) -> None:
-    file, sent = tmp_path / "shipped.json", {"runs/a": Sent("1", 12, files={"|x": "1-2"}), "runs/b": Sent("2")}
+    file, sent = (
+        tmp_path / "shipped.json",
+        {"runs/a": ShippingState("1", 12, files={"|x": "1-2"}), "runs/b": ShippingState("2")},
+    )
     assert read_state(file) == {}
     write_state(file, sent)
     assert read_state(file) == sent
@@ -27,7 +30,7 @@ def test_the_state_is_what_was_written_and_nothing_where_it_is_torn(tmp_path: Pa
 
 
 def test_the_state_tells_a_journal_that_goes_on_from_another() -> None:
-    sent = Sent("1")
+    sent = ShippingState("1")
     assert sent.begins(b"one\n")
     sent.reached(b"one\n", "4-1")
     assert (sent.offset, sent.tag) == (4, "4-1")
@@ -36,7 +39,7 @@ def test_the_state_tells_a_journal_that_goes_on_from_another() -> None:
 
 
 def test_the_run_to_ask_for_is_the_last_that_was_not_refused() -> None:
-    a, b, c = Sent("a"), Sent("b"), Sent("c", refused=True)
+    a, b, c = ShippingState("a"), ShippingState("b"), ShippingState("c", refused=True)
     assert newest({"a": a, "b": b, "c": c}) == "b"
     assert newest({"c": c}) == "c"
 
@@ -93,12 +96,12 @@ class Served(Store):
         Served.runs |= {run}
         return run, there
 
-    def known(self, run_id: str) -> tuple[set[str], dict[tuple[str, int], tuple[float, int]]]:
+    def logged(self, run_id: str) -> tuple[set[str], dict[tuple[str, int], tuple[float, int]]]:
         return set(), {}
 
-    def knows(self, run_id: str) -> bool:
+    def stage(self, run_id: str) -> str:
         Served.asked += (run_id,)
-        return run_id in Served.runs
+        return "active" if run_id in Served.runs else ""
 
 
 def test_a_server_that_lost_its_runs_gets_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,25 +9,29 @@ import pytest
 
 from vse.data.images import MISSING
 from vse.display.progress import Progress
-from vse.features.watch import TooManyRejects, Watch
+from vse.features.rejects import RejectCounter, TooManyRejects
 from vse.storage.folder import Folder
 
 KEYS = ("data.root", "data.file")
-Attempt = Callable[..., Watch]
+Attempt = Callable[..., RejectCounter]
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    """Commits shards, each of so many images and rejects, to a watch over so many images."""
+    """Commits shards, each of so many images and rejects, to a counter of so many images."""
 
-    def made(total: int, limit: float, *shards: tuple[int, Sequence[tuple[str, str]]], before: int = 0) -> Watch:
+    def made(
+        total: int, limit: float, *shards: tuple[int, Sequence[tuple[str, str]]], before: int = 0
+    ) -> RejectCounter:
         with Progress("features", total=total - before, unit="images", out=io.StringIO()) as bar:
-            place = Folder.open(tmp_path)
-            watch = Watch(bar, total, limit, place, lambda image: f"/photos/{image}.jpg", keys=KEYS, made=before)
+            folder = Folder.open(tmp_path)
+            counter = RejectCounter(
+                bar, total, limit, folder, lambda image: f"/photos/{image}.jpg", keys=KEYS, done=before
+            )
             for num_images, rejects in shards:
-                watch.committed(num_images, rejects)
-                assert bar.done + before == watch.seen
-        return watch
+                counter.committed(num_images, rejects)
+                assert bar.done + before == counter.seen
+        return counter
 
     return made
 
