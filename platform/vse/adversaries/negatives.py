@@ -2,14 +2,16 @@
 
 A drawn component appears in no caption of the image (footnote 2, "also applies to other components"): a noun that no
 caption mentions, a pair or triple that no caption contains, be it a component or not, as the second adjective of a noun
-is none. Draws are without replacement, keyed by sample, and at most
+is none. Spellings of one word are that word. Draws are without replacement, keyed by sample, and at most
 as many as the pool allows; a missing draw is 0, the padding word.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vse.adversaries.word_lists import SHARED
 from vse.data import keyed
 from vse.data.ragged import Ragged
 
@@ -51,16 +53,52 @@ class Mentions:
     relations: Ragged
 
 
-class NegativeSampler:
-    """Draws negatives for the padded components of a batch, vectorised over all of them."""
+def one_spelling(ids: Mapping[str, int]) -> np.ndarray:
+    """Vocabulary ids (vocabulary,) with one id, the smallest, for all spellings of a word.
 
-    def __init__(self, pools: Pools, mentions: Mentions, counts: NegativeCounts, seed: int) -> None:
-        self.pools, self.mentions, self.counts, self.seed = pools, mentions, counts, seed
+    Args:
+        ids: id of every word of the vocabulary.
+    """
+    one = np.arange(1 + max(ids.values(), default=0))
+    for group in SHARED.spellings:
+        same = [ids[word] for word in group if word in ids]
+        one[same] = min(same, default=0)
+    return one
+
+
+class NegativeSampler:
+    """Draws negatives for the padded components of a batch, vectorised over all of them.
+
+    Args:
+        pools: what is drawn from.
+        mentions: what is never drawn.
+        counts: negatives of each type.
+        seed: of the draws.
+        spelling: the id under which each vocabulary id is drawn and compared, see `one_spelling`; None: its own.
+    """
+
+    def __init__(
+        self, pools: Pools, mentions: Mentions, counts: NegativeCounts, seed: int, spelling: np.ndarray | None = None
+    ) -> None:
+        self.counts, self.seed, self._spelling = counts, seed, spelling
+        self.pools = Pools(*(np.unique(self.spelled(p)) for p in (pools.nouns, pools.attributes, pools.relations)))
+        self.mentions = Mentions(
+            *(
+                replace(kind, values=self.spelled(kind.values))
+                for kind in (mentions.objects, mentions.attributes, mentions.relations)
+            )
+        )
+
+    def spelled(self, ids: np.ndarray) -> np.ndarray:
+        """Vocabulary ids with one id for all spellings of a word."""
+        return ids if self._spelling is None else self._spelling[ids]
 
     def objects(self, words: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
         """Nouns (batch, M, nouns) for objects (batch, M)."""
         mentioned = self.mentions.objects.pad(images)[0]
-        return self._draw(self.pools.nouns, words, mentioned[:, None], "noun", samples, epoch, self.counts.nouns)
+        return self._draw(
+            self.pools.nouns, self.spelled(words), mentioned[:, None], "noun", samples, epoch, self.counts.nouns
+        )
 
     def attributes(
         self, pairs: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int
@@ -98,7 +136,7 @@ class NegativeSampler:
         epoch: int,
     ) -> np.ndarray:
         """Draws for one slot of pairs or triples; a word is barred where it would make an item known of the image."""
-        rest = [k for k in range(items.shape[2]) if k != slot]
+        items, rest = self.spelled(items), [k for k in range(items.shape[2]) if k != slot]
         same = (known[:, None, :, rest] == items[:, :, None, rest]).all(-1)
         barred = np.where(same, known[:, None, :, slot], 0)
         num = {

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from vse.adversaries.word_lists import SHARED
+from vse.adversaries.word_lists import SHARED, spellings
 from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.text.components import Components, Relation
@@ -199,17 +199,18 @@ class _Counts:
         learned = {word for word, count in self.texts.items() if count >= min(least, LEAST)}
         nouns = [
             self._noun(word, forms, learned)
-            for word, forms in _frequent(self.nouns, least)
+            for word, forms in _frequent(_merged(self.nouns), least)
             if word not in SHARED.not_concrete and _plain(word) and self._usual(word, forms)
         ]
         attributes = [
             AttributeEntry(word=word, count=forms.total(), form=form)
-            for word, forms in _frequent(self.attributes, least)
-            if _plain(word) and self._usual(word, forms) and (listed is None or word in listed)
+            for word, forms in _frequent(_merged(self.attributes), least)
+            if _plain(word) and self._usual(word, forms)
+            if listed is None or any(spelling in listed for spelling in spellings([word]))
             if (form := _commonest(forms, learned)) is not None
         ]
         relations = []
-        for word, forms in _frequent(self.relations, least):
+        for word, forms in _frequent(_merged(self.relations), least):
             by_slot: dict[str, Counter[str]] = defaultdict(Counter)
             for (slot, phrase), count in forms.items():
                 if phrase:
@@ -221,13 +222,13 @@ class _Counts:
         return Pool(nouns=named, attributes=tuple(attributes), relations=tuple(relations))
 
     def _usual(self, word: str, forms: Counter[Any]) -> bool:
-        return forms.total() >= USUAL * self.tokens[word]
+        return forms.total() >= USUAL * sum(self.tokens[spelling] for spelling in spellings([word]))
 
     def _noun(self, word: str, forms: Counter[tuple[str, str]], learned: Container[str]) -> NounEntry:
         by_number: dict[str, Counter[str]] = {"singular": Counter(), "plural": Counter()}
         for (number, text), count in forms.items():
             by_number[number][text] += count
-        before = self.determiners[word]
+        before = sum((self.determiners[spelling] for spelling in sorted(spellings([word]))), Counter[str]())
         common = {name: before[name] for name in ("a", "the", "")}
         return NounEntry(
             word=word,
@@ -237,6 +238,18 @@ class _Counts:
             determiner=max(common, key=lambda name: common[name]),
             countable=before["a"] > 0 or not by_number["singular"],
         )
+
+
+def _merged(counters: Mapping[str, Counter[Any]]) -> dict[str, Counter[Any]]:
+    """Counters of words, those of all spellings under the commonest one."""
+    merged: dict[str, Counter[Any]] = {}
+    for word, forms in counters.items():
+        counted = sorted(spelling for spelling in spellings([word]) if spelling in counters)
+        if len(counted) == 1:
+            merged[word] = forms
+        elif word == min(counted, key=lambda spelling: (-counters[spelling].total(), spelling)):
+            merged[word] = sum((counters[spelling] for spelling in counted), Counter[Any]())
+    return merged
 
 
 def _frequent(counters: Mapping[str, Counter[Any]], least: int) -> list[tuple[str, Counter[Any]]]:

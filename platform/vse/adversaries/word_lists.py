@@ -1,7 +1,7 @@
 """Word lists, in TOML files next to the modules that read them, and the lists that several attacks share."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -75,9 +75,11 @@ class SharedLists:
     """Lists that several attacks read. The file says what they are."""
 
     published_attributes: tuple[str, ...]
+    published_similar_attributes: Groups
     similar_attributes: Groups
     similar_relations: Groups
     similar_nouns: Groups
+    spellings: Groups
     not_concrete: Words
     no_relation: Words
     close_attributes: Groups
@@ -93,3 +95,9 @@ class SharedLists:
 
 
 SHARED = read_lists(SharedLists, __file__)
+_SPELLINGS = {word: group for group in SHARED.spellings for word in group}
+
+
+def spellings(words: Iterable[str]) -> frozenset[str]:
+    """The words in every spelling of theirs: `gray` and `grey` are one word."""
+    return frozenset().union(*(_SPELLINGS.get(word, (word,)) for word in words))

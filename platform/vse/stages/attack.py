@@ -61,9 +61,10 @@ def attack_split(
 ) -> Adversaries:
     """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
 
-    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. images:
-    of the first so many alone, kept by themselves; they are those that these images have among all. Raises InputError
-    for disjoint words where training negatives take all words.
+    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. B.2 makes
+    five of every caption; a warning counts captions with fewer. images: of the first so many alone, kept by themselves;
+    they are those that these images have among all. Raises InputError for disjoint words where training negatives take
+    all words.
     """
     if words == "disjoint" and not config.text.pools.held_out:
         raise InputError(
@@ -84,7 +85,26 @@ def attack_split(
         content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    return Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(ATTACKS), make))
+    made = Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(ATTACKS), make))
+    if words == generator.PRINTED:
+        _warn_of_fewer(made, len(part.captions))
+    return made
+
+
+def _warn_of_fewer(made: Adversaries, captions: int) -> None:
+    """Warn of captions with fewer adversaries than the supplement makes of each."""
+    for attack, caption in made.caption.items():
+        fewer = np.count_nonzero(np.bincount(caption, minlength=captions) < generator.PER_CAPTION)
+        if fewer:
+            log.warning(
+                "split %s, published %s attack: %d of %d captions have fewer than %d adversaries, since they have no "
+                "word of that kind, or the pool has no other word for it",
+                made.split,
+                attack,
+                fewer,
+                captions,
+                generator.PER_CAPTION,
+            )
 
 
 def without_any(made: Adversaries) -> list[str]:
@@ -231,8 +251,6 @@ def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: in
 def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
     assert material.parses is not None
     judge = _judge(config, material)
-    if words == generator.PRINTED:
-        words, judge = "shared", generator.unsure
     captions = _parsed(material, part)
     return list(generator.generate(captions, pools, seed=SEED, split=part.name, words=words, is_true=judge))
 

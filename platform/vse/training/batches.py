@@ -178,7 +178,9 @@ class Negatives:
             "attribute_word_negatives": words,
             "attribute_noun_negatives": nouns,
             "relation_negatives": sampler.relations(arrays["relations"], captions, images, epoch),
-            "sampled_relation": _one_relation(arrays["relations"], keyed.keys(sampler.seed, epoch, "one", captions)),
+            "sampled_relation": sampler.spelled(
+                _one_relation(arrays["relations"], keyed.keys(sampler.seed, epoch, "one", captions))
+            ),
             "mentioned_relations": sampler.mentions.relations.pad(images, at_least=1)[0],
         }
         return {name: torch.from_numpy(array) for name, array in made.items()}

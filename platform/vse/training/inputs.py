@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vse import registry
 from vse.adversaries.attacks import contrast_classes
-from vse.adversaries.negatives import NegativeCounts, NegativeSampler, Pools
+from vse.adversaries.negatives import NegativeCounts, NegativeSampler, Pools, one_spelling
 from vse.adversaries.pools import PoolConfig, WordPools, build_pools
 from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import Candidates
@@ -72,7 +72,7 @@ def shared(records: Records, key: Hashable, make: Callable[[], T]) -> T:
 log = logging.getLogger(__name__)
 
 _EXAMPLES, _LONGEST_WORD = 5, 24  # shown of words that the vocabulary lacks
-REVISION = 5  # of training: raise it whenever the same configuration and data give other weights
+REVISION = 6  # of training: raise it whenever the same configuration and data give other weights
 
 
 @runtime_checkable
@@ -309,8 +309,8 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         assert data.pools is not None, "an objective over components needs a family that encodes them"
         if config.text.drop_components:
             extras.append(Drop(config.text.drop_components, config.seed))
-        pools = pool_ids(data.pools, data.vocabulary)
-        extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed)))
+        pools, ids = pool_ids(data.pools, data.vocabulary), data.vocabulary.ids
+        extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed, one_spelling(ids))))
     if data.contrast is not None:
         extras.append(Contrast(data.contrast))
     return Collator(data.train, inputs.image, inputs.components, config.seed, extras, known)

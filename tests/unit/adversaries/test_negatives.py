@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.synthetic import synthetic
 from vse.adversaries import negatives
-from vse.adversaries.negatives import Mentions, NegativeCounts, NegativeSampler, Pools
+from vse.adversaries.negatives import Mentions, NegativeCounts, NegativeSampler, Pools, one_spelling
 from vse.adversaries.pools import build_pools
 from vse.data.ragged import Ragged
 from vse.data.sources.scenes import Scenes
@@ -184,3 +184,46 @@ def test_no_caption_of_the_image_says_a_negative_of_a_noun():
                 drawn += len(negatives)
     assert several > 50
     assert drawn > 2000
+
+
+@pytest.mark.usefixtures("manner")
+def test_no_spelling_of_a_mentioned_word_is_drawn():
+    order = ("grey", "donut", "gray", "red", "doughnut", "cat", "eat", "racquet", "racket")
+    ids = {word: k for k, word in enumerate(order, 4)}
+    spelling = one_spelling(ids)
+    assert [spelling[ids[w]] for w in ("grey", "gray", "donut", "doughnut", "racket")] == [4, 4, 5, 5, 11]
+    assert spelling[:4].tolist() == [0, 1, 2, 3]
+    every = np.array(sorted(ids.values()))
+    pools = Pools(every, every, every)
+    mentions = Mentions(
+        Ragged.of([[ids["donut"]]]),
+        Ragged.of([[(ids["gray"], ids["doughnut"]), (ids["red"], ids["donut"])]], 2),
+        Ragged.of([[(ids["cat"], ids["eat"], ids["doughnut"])]], 3),
+    )
+    sampler, zero = NegativeSampler(pools, mentions, NegativeCounts(nouns=9), 1, spelling), np.zeros(1, dtype=np.int64)
+    name = {number: word for word, number in ids.items()}
+
+    def drawn(array):
+        return {name[number] for number in np.unique(array) if number}
+
+    words = {"grey", "red", "cat", "eat", "donut", "racquet"}  # one spelling of each: the commonest
+    assert drawn(sampler.objects(np.array([[ids["doughnut"]]]), zero, zero, 0)) == words - {"donut"}
+    adjectives, nouns = sampler.attributes(np.array([[[ids["grey"], ids["donut"]]]]), zero, zero, 0)
+    assert drawn(adjectives) == words - {"grey", "red"}
+    assert drawn(nouns) == words - {"donut"}
+    triples = sampler.relations(np.array([[[ids["cat"], ids["eat"], ids["donut"]]]]), zero, zero, 0)[0, 0]
+    assert "donut" not in {name[t[2]] for t in triples if t.any() and name[t[2]] != "donut"}
+    assert not any({name[t[0]], name[t[1]]} == {"cat", "eat"} and t[2] == ids["doughnut"] for t in triples if t.any())
+
+
+def test_without_spellings_draws_are_what_they_were():
+    data = synthetic(3, images=6, nouns=9, adjectives=5, relations=4)
+    rows = np.arange(len(data))
+    objects = data.examples.texts.objects.pad(rows)[0]
+    last = max(int(pool.max()) for pool in (data.pools.nouns, data.pools.attributes, data.pools.relations))
+    plain, spelled = (
+        NegativeSampler(data.pools, data.examples.mentions(), COUNTS, 5, spelling)
+        for spelling in (None, np.arange(max(last, int(objects.max())) + 1))
+    )
+    expected = plain.objects(objects, rows, data.examples.image, 1)
+    assert (spelled.objects(objects, rows, data.examples.image, 1) == expected).all()

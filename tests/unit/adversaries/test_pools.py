@@ -17,6 +17,7 @@ from vse.adversaries.word_lists import SHARED
 from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
+from vse.text.parsed_caption import ParsedCaption
 
 WHOLE = PoolConfig(minimum=1, held_out=False)
 
@@ -135,3 +136,23 @@ def test_phrases():
     assert relation_span(dog().parse, dog().components.relations[0]) == (3, 5)
     assert relation_span(plays().parse, plays().components.relations[1]) == (6, 7)
     assert relation_span(plays().parse, plays().components.relations[0]) == (3, 4)
+
+
+def test_spellings_of_a_word_are_one_word() -> None:
+    def one(word: str) -> ParsedCaption:
+        parse = f"A/a/DT/2/det {word}/{word}/JJ/2/amod donut/donut/NN/2/root"
+        return caption(word, "9", f"A {word} donut", parse, objects=(2,), attributes=((1, 2),))
+
+    other = caption("other", "9", "A doughnut", "A/a/DT/1/det doughnut/doughnut/NN/1/root", objects=(1,))
+    whole = build_pools(pairs([one("gray"), one("grey"), one("grey"), *2 * [other]]), WHOLE).training
+    assert [(entry.word, entry.form, entry.count) for entry in whole.attributes] == [("grey", "grey", 3)]
+    assert [(e.word, e.singular, e.count, e.determiner) for e in whole.nouns] == [("donut", "donut", 5, "a")]
+    for attributes in ("published", "corrected"):
+        config = PoolConfig(minimum=3, attributes=attributes, held_out=False)
+        listed = build_pools(pairs([one("gray"), one("grey"), one("colourful")] * 3), config).training
+        assert set(listed.words()["attributes"]) == {"gray", "colourful"}
+    halves = build_pools(
+        pairs([one("gray"), one("grey"), one("red"), one("green"), one("blue")]), PoolConfig(minimum=1)
+    )
+    assert len(halves.training.attributes) == 3  # of four
+    assert len(halves.attack_only.attributes) == 1

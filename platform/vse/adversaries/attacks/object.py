@@ -1,7 +1,7 @@
 """UniVSE's object attack (supplement B.2): a noun becomes an irrelevant one, or gets one appended."""
 
 from vse.adversaries.registry import attack
-from vse.adversaries.univse.editor import Change, Edit, Editor, noun_phrase
+from vse.adversaries.univse.editor import Change, Edit, Editor
 
 
 @attack("object", paper_rank=1)
@@ -15,5 +15,5 @@ def change_object(editor: Editor) -> Change | None:
     if not editor.may_append_noun(item.token) or editor.is_glued(item.token):
         return None
     end = editor.parse[item.token].end
-    edit = Edit(end, end, f" and {noun_phrase(entry)}")
+    edit = Edit(end, end, f" and {editor.noun_phrase(entry)}")
     return Change((edit,), f"append {entry.word} to {item.word}", (entry.word,))

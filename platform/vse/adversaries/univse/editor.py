@@ -1,7 +1,7 @@
 """Edits of a parsed caption, and what UniVSE's attacks (supplement B.2) draw them from. Truth is judged elsewhere.
 
 The examples of B.2 bring nouns in bare ("and table", "in sky"). Here they have the article that captions mostly give
-them, because a missing article would give the adversary away.
+them, because a missing article would give the adversary away. `PrintedEditor` follows the examples.
 """
 
 import random
@@ -13,15 +13,19 @@ from functools import cache
 from typing import TypeVar
 
 from vse.adversaries.pools import (
+    ADNOMINAL,
     NounEntry,
     Pool,
+    RelationEntry,
     compound_start,
     determiner_of,
     is_plural,
     noun_phrase_start,
+    relation_slot,
+    relation_span,
 )
-from vse.adversaries.word_lists import SHARED
-from vse.text.components import Components
+from vse.adversaries.word_lists import SHARED, spellings
+from vse.text.components import Components, Relation
 from vse.text.inflector import inflector
 from vse.text.parse import Parse
 
@@ -57,9 +61,21 @@ class Barred:
 
 
 def with_similar(words: Iterable[str], groups: Sequence[frozenset[str]]) -> frozenset[str]:
-    """The words and all members of the groups that they belong to."""
-    found = frozenset(words)
-    return found.union(*(group for group in groups if group & found))
+    """The words and all members of the groups that they belong to, in every spelling."""
+    found = spellings(words)
+    return spellings(found.union(*(group for group in groups if group & found)))
+
+
+def barred_as_printed(near: Iterable[str], said: Iterable[str], relations: Iterable[str]) -> Barred:
+    """What B.2 bars.
+
+    Args:
+        near: lemmas of all captions of the image.
+        said: lemmas of the caption.
+        relations: relation words of the caption.
+    """
+    attributes = with_similar(said, SHARED.published_similar_attributes)
+    return Barred(nouns=spellings(near), attributes=attributes, relations=spellings(relations))
 
 
 def barred_nouns(mentioned: Iterable[str]) -> frozenset[str]:
@@ -112,6 +128,22 @@ class Editor:
         """Whether an entry may take the place of the noun at `index`."""
         return True
 
+    def noun_phrase(self, entry: NounEntry) -> str:
+        """How an entry goes in where no noun was: `a table`, `the sky`, `grass`."""
+        return noun_phrase(entry)
+
+    def relation_phrase(self, entry: RelationEntry, slot: str = ADNOMINAL) -> str | None:
+        """How an entry goes in for a relation of a slot, or after a noun; None if captions do not use it so."""
+        return entry.forms.get(slot)
+
+    def replace_relation(self, triple: Relation, entry: RelationEntry) -> Change | None:
+        """The words of a triple's relation, up to its object's noun phrase, become another relation."""
+        span = relation_span(self.parse, triple)
+        phrase = self.relation_phrase(entry, relation_slot(self.parse, triple))
+        if span is None or phrase is None:
+            return None
+        return Change((self.over(*span, phrase),), f"relation {triple.word} becomes {entry.word}", (entry.word,))
+
     def replace_noun(self, index: int, entry: NounEntry, part: str) -> Change | None:
         """The noun at `index`, which is the `part` of its caption or triple, becomes another one of the same number."""
         form = entry.plural if is_plural(self.parse, index) else entry.singular
@@ -125,7 +157,7 @@ class Editor:
             if determiner == "a" and not entry.countable:
                 return None
             if determiner == "" and start == phrase_start and entry.countable:
-                form = noun_phrase(entry)
+                form = self.noun_phrase(entry)
         edits = (*self.article_before(start, form), self.over(start, index + 1, form))
         return Change(edits, f"{part} {self.parse[index].text.lower()} becomes {entry.word}", (entry.word,))
 

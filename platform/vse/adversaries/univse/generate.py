@@ -18,17 +18,20 @@ from vse.adversaries.univse.editor import (
     Edit,
     Editor,
     apply_edits,
+    barred_as_printed,
     barred_attributes,
     barred_nouns,
     barred_relations,
 )
+from vse.adversaries.univse.printed import PrintedEditor
 from vse.errors import InputError
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.tokens import words as token_words
 
-REVISION = 3  # part of fingerprints: raise it whenever the adversaries of every attack change
+REVISION = 4  # part of fingerprints: raise it whenever the adversaries of every attack change
 WORDS = ("shared", "disjoint")
 PRINTED = "published"  # in place of words: the shared ones, put in as B.2 prints, whether or not the outcome is true
+PER_CAPTION = 5  # adversaries of a caption under one attack (B.2)
 TRIALS = 60  # draws for one adversary before it is given up
 
 Truth = Callable[[str, str], bool | None]
@@ -95,7 +98,7 @@ def generate(
     split: str,
     attacks: Collection[str] | None = None,
     words: str = "shared",
-    per_caption: int = 5,
+    per_caption: int = PER_CAPTION,
     is_true: Truth | None = None,
 ) -> Iterator[Adversary]:
     """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
@@ -104,7 +107,8 @@ def generate(
     never reads like a caption of its image or like another adversary of the caption under the same attack, and is
     dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
     are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
-    `unsure` as a judge leaves B.2 as it is printed, whatever is true.
+    Nothing is dropped with `unsure` as a judge. With `published` as words everything is as B.2 prints it (see
+    `PrintedEditor`), whatever is true.
 
     Draws depend on (seed, split, caption id, attack, words, number) only.
     """
@@ -114,31 +118,38 @@ def generate(
         by_image[caption.image].append(caption)
     mentioned = {image: _lemmas(group) for image, group in by_image.items()}
     texts = {image: {token_words(caption.text) for caption in group} for image, group in by_image.items()}
-    care = CarefulPool(pools.of(words)) if is_true is None else None
+    printed = words == PRINTED
+    pool, is_true = (pools.training, unsure) if printed else (pools.of(words), is_true)
+    care = CarefulPool(pool) if is_true is None else None
     unfit = {image: care.barred_nouns(group) for image, group in by_image.items()} if care is not None else {}
     for caption in rows:
         near = mentioned[caption.image] if is_true is None else _lemmas([caption])
+        related = {relation.word for relation in caption.components.relations}
         barred = Barred(
             nouns=barred_nouns(mentioned[caption.image]) | unfit.get(caption.image, frozenset()),
             attributes=barred_attributes(near),
-            relations=barred_relations(near if is_true is None else {r.word for r in caption.components.relations}),
+            relations=barred_relations(near if is_true is None else related),
         )
+        if printed:
+            barred = barred_as_printed(mentioned[caption.image], near, related)
         for attack in ATTACKS if attacks is None else attacks:
             seen = set(texts[caption.image])
             for number in range(per_caption):
                 rng = keyed_random(seed, split, caption.id, attack, words, number)
-                editor = _editor(caption, care or pools.of(words), barred, rng)
+                editor = _editor(caption, care or pool, barred, rng, printed)
                 change = _accepted(caption, partial(ATTACKS[attack].draw, editor), seen, is_true)
                 if change is None:
                     break  # the words are used up; later numbers would only search the same places
                 yield Adversary.of(caption, attack, words, number, change)
 
 
-def _editor(caption: ParsedCaption, source: CarefulPool | Pool, barred: Barred, rng: random.Random) -> Editor:
+def _editor(
+    caption: ParsedCaption, source: CarefulPool | Pool, barred: Barred, rng: random.Random, printed: bool
+) -> Editor:
     parts = (caption.text, caption.parse, caption.components)
     if isinstance(source, CarefulPool):
         return CarefulEditor(*parts, source, barred, rng)
-    return Editor(*parts, source, barred, rng)
+    return (PrintedEditor if printed else Editor)(*parts, source, barred, rng)
 
 
 def _accepted(

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from vse.adversaries.attacks import CONTRAST_ATTACKS, identity
+from vse.adversaries.vsec.grammar import NUMBER
 from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.reading import ImageMentions, Reading, Relatedness
 from vse.adversaries.vsec.rules import ChangeRules
@@ -17,7 +18,7 @@ from vse.config import knob
 from vse.text.lexicon.compact import Knowledge
 from vse.text.parsed_caption import ParsedCaption
 
-REVISION = 3  # part of fingerprints: raise it whenever the candidates of every attack change
+REVISION = 4  # part of fingerprints: raise it whenever the candidates of every attack change
 PARADIGMS = tuple(CONTRAST_ATTACKS)
 
 
@@ -52,7 +53,7 @@ NAMED = {"ours": Rules(), "published": PUBLISHED}
 
 def contrast_identity(rules: Rules) -> list[Any]:
     """Plain data for fingerprints: revisions and word lists of the attacks that the rules ask for."""
-    return identity((CONTRAST_ATTACKS[name] for name in rules.paradigms), SHARED, LISTS)
+    return identity((CONTRAST_ATTACKS[name] for name in rules.paradigms), SHARED, LISTS, NUMBER)
 
 
 @dataclass(frozen=True, eq=False)

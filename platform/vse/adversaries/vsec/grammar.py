@@ -1,13 +1,18 @@
 """Number: forms of nouns and verbs, and the verbs that must change with the number of a noun.
 
-Forms of the training captions come first, then those of the library `inflect`, then rules for verbs.
+Forms of the training captions come first, then those of the library `inflect` with the corrections of `grammar.toml`,
+then rules for verbs. A word that nobody says would give an adversary away: a noun without a form in the other number
+keeps its number.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from vse.adversaries.pools import noun_phrase_start
+from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.slots import Fixed
+from vse.adversaries.word_lists import Words, read_lists
 from vse.text.inflector import inflector
 from vse.text.syntax import Tree
 
@@ -17,14 +22,34 @@ _VERBS_BACK = {plural: singular for singular, plural in _VERBS.items()}
 Forms = Mapping[str, tuple[str | None, str | None]]
 
 
-@cache
-def _library_plural(singular: str) -> str:
-    return str(inflector().plural_noun(singular))
+@dataclass(frozen=True, kw_only=True)
+class NumberLists:
+    """The file says what each list is."""
+
+    no_plural: Words
+    no_singular: Words
+    irregular: Mapping[str, str]
+
+
+NUMBER = read_lists(NumberLists, __file__)
+_SINGULARS = {plural: singular for singular, plural in NUMBER.irregular.items()}
 
 
 @cache
-def _library_singular(plural: str) -> str:
-    return str(inflector().singular_noun(plural) or "")
+def library_plural(noun: str) -> str | None:
+    """The plural of a singular noun, itself if both are the same, None if it has none or is a plural ("clothes")."""
+    if noun in NUMBER.irregular:
+        return NUMBER.irregular[noun]
+    if noun in NUMBER.no_plural | NUMBER.no_singular | LISTS.plural_only:
+        return None
+    plural = str(inflector().plural_noun(noun))
+    return None if noun.endswith("s") and plural == f"{noun}s" else plural
+
+
+@cache
+def library_singular(noun: str) -> str | None:
+    """The singular of a plural noun, None if it has none."""
+    return _SINGULARS.get(noun) or str(inflector().singular_noun(noun) or "") or None
 
 
 def other_number(form: str, lemma: str, forms: Forms, plural: bool) -> str | None:
@@ -34,8 +59,9 @@ def other_number(form: str, lemma: str, forms: Forms, plural: bool) -> str | Non
     form = form.lower()
     other = forms.get(lemma, (None, None))[plural]
     if other in (None, form):
-        library = _library_plural if plural else _library_singular
-        other = library(form) if form.isalpha() else ""
+        has_other = form.isalpha() and (plural or lemma not in NUMBER.no_singular | LISTS.plural_only)
+        library = library_plural if plural else library_singular
+        other = library(form) if has_other else None
     return other if other and other != form else None
 
 

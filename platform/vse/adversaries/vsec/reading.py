@@ -47,7 +47,7 @@ class Relatedness:
     def named(self, word: str) -> int:
         """Candidates that a word of any part of speech names, or that look like it."""
         if word not in self._named:
-            near = with_similar([word], SHARED.similar_nouns) if self._rules.image_wide else {word}
+            near = with_similar([word], SHARED.similar_nouns if self._rules.image_wide else ())
             self._named[word] = sum(1 << self._index[w] for w in near if w in self._index)
         return self._named[word]
 

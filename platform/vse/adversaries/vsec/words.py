@@ -17,7 +17,7 @@ from vse.adversaries.univse.editor import article
 from vse.adversaries.vsec.lists import LISTS
 from vse.adversaries.vsec.rules import ChangeRules
 from vse.adversaries.vsec.slots import NOTHING
-from vse.adversaries.word_lists import SHARED
+from vse.adversaries.word_lists import SHARED, spellings
 from vse.config import fingerprint
 from vse.errors import InputError
 from vse.text.components import Components
@@ -139,7 +139,7 @@ class ContrastWords:
         self._prepositions = tuple(sorted(p for p in PREPOSITIONS | set(PHRASES) if self._used[p] >= least))
         self._forms = {entry.word: (entry.singular, entry.plural) for entry in whole}
         self._verbs = frozenset(w for w, n in self._third.items() if n >= 2 and 2 * n > self._texts[w])
-        self._articles = frozenset(entry.word for entry in whole if takes_article(entry))
+        self._articles = spellings(entry.word for entry in whole if takes_article(entry))
 
     def _counted(self, captions: Iterable[tuple[Parse, Components]]) -> Iterator[tuple[Parse, Components]]:
         """The captions as they come; words and prepositions are counted as they pass."""
@@ -155,8 +155,8 @@ class ContrastWords:
 
     @cached_property
     def heads(self) -> frozenset[str]:
-        """Frequent concrete heads: the only nouns that give way."""
-        return frozenset(e.word for e in self._halves["all"] if self._concrete(e.word) and self._known(e.word))
+        """Frequent concrete heads in every spelling: the only nouns that give way."""
+        return spellings(e.word for e in self._halves["all"] if self._concrete(e.word) and self._known(e.word))
 
     def _concrete(self, word: str) -> bool:
         return is_visible(word, self.knowledge.concreteness) and word not in SHARED.not_concrete
