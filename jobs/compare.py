@@ -9,7 +9,7 @@ from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:
-    """Measure what is missing, compare, write the page; then send what is new to MLflow."""
+    """Measure what is missing, compare, write the page, and update MLflow."""
     set_up_logging()
     path = build_comparison(request)
     Shipper(request.workspace, request.tracking).ship(wait=10)
@@ -21,8 +21,8 @@ if __name__ == "__main__":
         main(
             "compare",
             run,
-            description="Hold runs against the first of them: every metric's difference with a 95 % interval over test "
-            "images, and over seeds where runs differ in their seed only; a table and a page.",
+            description="Compare runs with the first of them: the difference of every metric with a 95 % interval over "
+            "test images, and over seeds if runs differ only in their seed; a table and a page.",
             options=CompareOptions(),
             check=lambda request: check_compared(request.options),
             plan=foresee_comparison,

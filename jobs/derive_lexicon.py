@@ -33,7 +33,7 @@ class LexiconOptions:
 
 
 def run(request: Request) -> str:
-    """Derive, write, and say how much of the captions' nouns is covered."""
+    """Derive and write the lexicon, and print its coverage of the captions' nouns."""
     started, options = time.time(), request.options
     counts: Counter[str] = Counter()
     for path in options.captions:

@@ -36,7 +36,7 @@ class EvaluateOptions:
 def run(request: Request) -> str:
     """Tasks on the kept checkpoint; prints their tables and keeps the numbers in the folder of the run.
 
-    Next to the numbers is what every image and caption met, as a table (`vse.evaluation.outcomes`). Several runs are an
+    Next to the numbers is a table with the outcome of every query (`vse.evaluation.outcomes`). Several runs are an
     ensemble, with a folder below ensembles/ and a row in MLflow of its own.
     """
     started, options = time.time(), request.options
@@ -90,7 +90,7 @@ def _runs(request: Request) -> tuple[list[str], list[Folder]]:
 
 
 def plan(request: Request) -> Iterable[str]:
-    """Say what would be measured."""
+    """The lines of a dry run."""
     options = request.options
     return foresee_measure(_runs(request)[1], Workspace.open(request.workspace), options.tasks, options.measure)
 

@@ -8,7 +8,7 @@ from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.errors import InputError
-from vse.report.study_build import report_study
+from vse.report.study_page import report_study
 from vse.storage.folder import Folder
 from vse.studies.findings import findings
 from vse.studies.planner import Planner

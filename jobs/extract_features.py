@@ -90,7 +90,7 @@ def _outputs(request: Request) -> tuple[str, ...]:
 
 
 def _check(request: Request, records: Records) -> None:
-    """What can be known before the first image is read, of features that are not there yet."""
+    """Check features that are not extracted yet, before the first image is read."""
     workspace, outputs = Workspace.open(request.workspace), _outputs(request)
     if kept_features(request.config, workspace, records, outputs) is None:
         check_features(request.config, records, outputs, workspace)

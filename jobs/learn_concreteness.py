@@ -50,7 +50,7 @@ class ConcretenessOptions:
 
 
 def run(request: Request) -> str:
-    """Score, write, and say how far the other sources agree on the words that both score."""
+    """Score and write, and print the agreement with other sources on shared words."""
     started, options = time.time(), request.options
     wordnet = wordnet_scores(options.wordnet) if options.wordnet else {}
     wanted = _wanted(options, wordnet)
@@ -92,7 +92,7 @@ def run(request: Request) -> str:
 
 
 def _at_quantile(one: Concreteness, other: Concreteness, share: float) -> dict[str, float]:
-    """Agreement on the top `share` of the words that both score: thresholds of sources that list other words differ."""
+    """Agreement on the top `share` of shared words, since thresholds depend on which words a source lists."""
     shared = set(one.scores) & set(other.scores)
     if not shared:
         return {}

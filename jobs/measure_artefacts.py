@@ -1,4 +1,4 @@
-"""Can adversaries be told without looking? `python jobs/measure_artefacts.py --preset univse_scenes`."""
+"""Can text alone tell adversaries from captions? `python jobs/measure_artefacts.py --preset univse_scenes`."""
 
 import sys
 import time
@@ -50,7 +50,7 @@ if __name__ == "__main__":
         main(
             "measure_artefacts",
             run,
-            description="How far adversaries can be told from real captions without looking at an image.",
+            description="How well text alone tells adversaries from real captions.",
             default_preset="univse_scenes",
             options=ArtefactTestOptions(),
             plan=plan,

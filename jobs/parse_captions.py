@@ -36,15 +36,15 @@ def run(request: Request) -> str:
     parses = parse_captions(
         records, parser_of(config), workspace, num_workers=options.num_workers, cluster=cluster_of(options.ray)
     )
-    found = [parses.components(text) for text in parses.texts()]
+    parsed = [parses.components(text) for text in parses.texts()]
     folder = workspace.language(dataset_name(records), parses.fingerprint)
     headline = {
         "captions": len(records.captions),
         "distinct_texts": len(parses),
-        "objects_per_text": sum(len(c.objects) for c in found) / max(len(found), 1),
-        "attributes_per_text": sum(len(c.attributes) for c in found) / max(len(found), 1),
-        "relations_per_text": sum(len(c.relations) for c in found) / max(len(found), 1),
-        "texts_without_components": sum(not c.objects for c in found),
+        "objects_per_text": sum(len(c.objects) for c in parsed) / max(len(parsed), 1),
+        "attributes_per_text": sum(len(c.attributes) for c in parsed) / max(len(parsed), 1),
+        "relations_per_text": sum(len(c.relations) for c in parsed) / max(len(parsed), 1),
+        "texts_without_components": sum(not c.objects for c in parsed),
     }
     path = write_summary(
         folder,

@@ -1,4 +1,4 @@
-"""What would fail, before it costs: `python jobs/preflight.py cluster=cluster.yaml`; from a head, every node."""
+"""Check what a cluster run needs: `python jobs/preflight.py cluster=cluster.yaml`; on a head, on every node."""
 
 import sys
 

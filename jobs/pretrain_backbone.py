@@ -39,20 +39,20 @@ def run(request: Request) -> str:
         model = pretrain(config, bar.advance)
     data = save(shipped_state(model))
     target.write_bytes(path.name, data)
-    found = report(model)
-    kinds = list(next(iter(found.values())))
+    accuracies = report(model)
+    kinds = list(next(iter(accuracies.values())))
     summary = write_summary(
         place,
         job="pretrain_backbone",
         started=started,
         options=options,
         seeds=[config.seed],
-        headline={f"{split}_{kind}": value for split, values in found.items() for kind, value in values.items()},
+        headline={f"{split}_{kind}": value for split, values in accuracies.items() for kind, value in values.items()},
         outputs={"weights": path},
         details={"bytes": len(data), "sha256": sha256_of(data)},
     )
     print(f"{'cells read right, %':20}" + "".join(f"{kind:>9}" for kind in kinds))
-    for split, values in found.items():
+    for split, values in accuracies.items():
         print(f"{split:20}" + "".join(f"{100 * values[kind]:9.1f}" for kind in kinds))
     return summary
 

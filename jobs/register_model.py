@@ -28,12 +28,12 @@ class RegisterOptions:
     """Keys of this job."""
 
     run: str = knob("", "name of a folder below runs/")
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
+    alpha: float | None = knob(None, "weight of u_sent if the family has it; default: as configured", low=0, high=1)
     registry: ModelOptions = field(default_factory=ModelOptions)
 
 
 def run(request: Request) -> str:
-    """Pack the kept checkpoint, send it to MLflow's registry, say how it is loaded."""
+    """Pack the kept checkpoint, send it to MLflow's registry, print its address."""
     started, options = time.time(), request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)

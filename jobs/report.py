@@ -8,7 +8,7 @@ from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:
-    """Write the page, and send to MLflow what could not be sent before: a report is often the last job of a study."""
+    """Write the page and update MLflow, since a report is often the last job of a study."""
     path = build_report(request)
     Shipper(request.workspace, request.tracking).ship(wait=10)
     return path

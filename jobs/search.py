@@ -5,7 +5,7 @@ import sys
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.inference.image_search import SearchOptions
-from vse.report.search_build import build_search, plan
+from vse.report.search_page import build_search, plan
 
 
 def run(request: Request) -> str:

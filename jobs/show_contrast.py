@@ -1,4 +1,4 @@
-"""A page of captions with what contrastive captions are made of them: `python jobs/show_contrast.py captions=FILE`."""
+"""A page of captions with their contrastive captions: `python jobs/show_contrast.py captions=FILE`."""
 
 import sys
 import time
@@ -32,7 +32,7 @@ class ContrastPageOptions:
 
 
 def run(request: Request) -> str:
-    """Parse the captions, take their own words, write the page: with parser, rules and seed of the configuration."""
+    """Parse the captions and write the page, with the parser, rules and seed of the configuration."""
     started, options, config = time.time(), request.options, request.config
     set_up_logging()
     check(config, contrast=True)

@@ -34,8 +34,8 @@ def run(request: Request) -> str:
     preflight(request.workspace, request.options.ray, **_resources(request))
     set_up_logging()
     list(check_reach(config, request.workspace, request.options.ray))
-    if told := without_vectors(config):
-        print(f"note: {told}", file=sys.stderr, flush=True)
+    if note := without_vectors(config):
+        print(f"note: {note}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
     origin = Origin.told(request.preset, request.beside)
 
@@ -53,8 +53,8 @@ def run(request: Request) -> str:
         result = run_training(config, workspace, origin=origin, report=epoch_done, ray=request.options.ray)
     if not result.trained:
         print(f"{result.run} was trained already, {result.epochs} epochs; nothing is left to do", file=sys.stderr)
-    if told := kept_in_warmup(config, result.best):
-        print(f"note: {told}", file=sys.stderr)
+    if note := kept_in_warmup(config, result.best):
+        print(f"note: {note}", file=sys.stderr)
     return write_summary(
         result.folder,
         job="train",
@@ -70,7 +70,7 @@ def run(request: Request) -> str:
 
 
 def _resources(request: Request) -> dict[str, Any]:
-    """What the workers need, as `preflight` is told."""
+    """The resources of the workers, as arguments of `preflight`."""
     train, ray = request.config.train, request.options.ray
     return {
         "workers": train.workers,
@@ -82,7 +82,7 @@ def _resources(request: Request) -> dict[str, Any]:
 
 
 def plan(request: Request) -> list[str]:
-    """What a dry run says."""
+    """The lines of a dry run."""
     config = request.config
     check_room(request.options.ray, **_resources(request))
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]

@@ -26,7 +26,7 @@ class WordVectorOptions:
 
 
 def run(request: Request) -> str:
-    """Train and write the vectors. Use captions of training images only: nothing here knows the splits."""
+    """Train and write the vectors. Use captions of training images only; the job does not know splits."""
     started, options = time.time(), request.options
     if not options.captions:
         raise InputError("captions: name at least one file")

@@ -14,7 +14,7 @@ import pandas as pd
 
 from vse import presets, registry
 from vse.config import flatten, override, spelled_out, validate
-from vse.data.images import open_image
+from vse.data.images import open_image as open_image
 from vse.data.records import Split
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
@@ -30,21 +30,6 @@ from vse.storage.folder import Folder
 from vse.training.config import RunConfig, check_objective
 from vse.training.run_journal import Origin, finished
 from vse.workspace.layout import Workspace
-
-__all__ = [
-    "Embedder",
-    "Run",
-    "Workspace",
-    "adversarial_captions",
-    "compare",
-    "evaluate",
-    "load",
-    "open_image",
-    "outcomes",
-    "preset",
-    "runs",
-    "train",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +234,8 @@ def compare(
     opened = [_run(run, workspace) for run in runs]
     place = opened[0].workspace if opened else _workspace(workspace)
     names, how = tuple(run.name for run in opened), _measure_options(options)
-    asked = CompareOptions(runs=names, seeds=seeds, tasks=tuple(tasks), measure=how)
-    comparison = compare_runs(place, validate(asked))
+    compare_options = CompareOptions(runs=names, seeds=seeds, tasks=tuple(tasks), measure=how)
+    comparison = compare_runs(place, validate(compare_options))
     rows = [
         {
             "split": split,
@@ -292,11 +277,11 @@ def adversarial_captions(
     """
     opened = _run(run, workspace)
     material = pipeline.prepare(opened.config, opened.workspace, parsed=True)
-    found = attack_split(opened.config, opened.workspace, material, split, words)
+    adversaries = attack_split(opened.config, opened.workspace, material, split, words)
     captions = np.array([(each.image, each.text) for each in material.records.split(split).captions], dtype=object)
     tables = [
-        pd.DataFrame({"attack": attack, "image": image, "caption": text, "adversary": found.texts[attack]})
-        for attack, rows in found.caption.items()
+        pd.DataFrame({"attack": attack, "image": image, "caption": text, "adversary": adversaries.texts[attack]})
+        for attack, rows in adversaries.caption.items()
         if len(rows)
         for image, text in [captions[rows].T]
     ]

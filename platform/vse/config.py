@@ -2,8 +2,8 @@
 
 A configuration is never mutated; `override` returns a new one. A field made with `knob` carries its documentation and
 its range, so that `--help`, validation and search-space checks read the same source. A field made with `part` holds the
-`Config` of a registered component; setting it to a name swaps in that component's registered default. One made with
-`group` holds keys of its own and knows names for values of all of them.
+`Config` of a registered component; setting it to a name swaps in that component's registered default. A field
+made with `group` holds keys of its own and has names for whole sets of their values.
 """
 
 import dataclasses

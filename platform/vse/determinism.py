@@ -1,4 +1,4 @@
-"""How this process computes: float32 as IEEE has it, and the same algorithms every time."""
+"""Reproducible arithmetic: IEEE float32 and deterministic algorithms."""
 
 import os
 from collections.abc import Iterator
@@ -9,34 +9,33 @@ import torch
 
 
 def use_reproducible_arithmetic(device: torch.device) -> None:
-    """Set what torch leaves to the GPU, for training, evaluation, served models and extraction alike.
+    """Set precision and algorithms of torch, for training, evaluation, served models and extraction.
 
-    Single precision is full single precision: torch's default gives cuDNN's recurrent networks and convolutions TF32,
-    whose ten bits of mantissa put one caption's scores in two blocks a hundred times further apart than ties may be
-    (`vse.evaluation.metrics`). What is said of half precision (autocast) stays.
+    By default, torch computes cuDNN's recurrent networks and convolutions in TF32. With its ten bits of mantissa, the
+    scores of one caption in two blocks differ by a hundred times the tolerance of ties (`vse.evaluation.metrics`), so
+    TF32 is switched off. Half precision (autocast) is not affected.
 
-    cuDNN takes deterministic algorithms, never the fastest of a trial. Where `device` is a GPU, so does every operator
-    of torch that has one (backward passes of gather and indexing, index_add, cuBLAS with workspaces of a fixed size);
-    an operator without one warns and may differ in the last bits from run to run. On a CPU nothing is left to choose:
-    its results depend on the number of threads alone.
+    cuDNN uses deterministic algorithms and no benchmarking. On a GPU, every operator of torch that has a deterministic
+    algorithm uses it (backward passes of gather and indexing, index_add, cuBLAS with workspaces of fixed size). Other
+    operators warn and may differ in the last bits from run to run. On a CPU, results depend only on the number of
+    threads.
     """
     cudnn: Any = torch.backends.cudnn
     deterministic: Any = torch.utils.deterministic
     torch.backends.cuda.matmul.allow_tf32 = cudnn.allow_tf32 = False
-    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"  # which the flags above leave undecided
+    cudnn.rnn.fp32_precision = cudnn.conv.fp32_precision = "ieee"  # the flags above do not set these
     cudnn.benchmark, cudnn.deterministic = False, True
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is first called
-        deterministic.fill_uninitialized_memory = False  # a help in finding errors, and not free
+        deterministic.fill_uninitialized_memory = False  # a debugging aid that costs time
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 @contextmanager
 def repeatable(device: torch.device) -> Iterator[None]:
-    """For backward passes: on a GPU an operator that has no deterministic algorithm raises. What was set before holds
-    again afterwards.
+    """A context for backward passes: on a GPU, operators without a deterministic algorithm raise.
 
-    Fused attention has one and takes it only where torch may raise; where torch only warns, it takes the other.
+    Fused attention uses its deterministic algorithm only if torch may raise, not if it only warns.
     """
     if device.type != "cuda":
         yield

@@ -36,9 +36,9 @@ def register(kind: str, name: str) -> Callable[[C], C]:
         config = getattr(cls, "Config", None)
         assert isinstance(config, type), f"{cls.__name__} lacks a Config"
         assert issubclass(config, ComponentConfig), f"{cls.__name__}.Config must be a ComponentConfig"
-        known = _COMPONENTS.setdefault(kind, {})
-        assert name not in known or known[name].__qualname__ == cls.__qualname__, f"{kind} {name!r} is taken"
-        known[name] = cls
+        classes = _COMPONENTS.setdefault(kind, {})
+        assert name not in classes or classes[name].__qualname__ == cls.__qualname__, f"{kind} {name!r} is taken"
+        classes[name] = cls
         return cls
 
     return decorate

@@ -20,7 +20,7 @@ from vse.presets import preset
 from vse.report.alpha_figure import alpha_figure
 from vse.report.alpha_page import alpha_page
 from vse.report.page import Provenance
-from vse.report.study_figure import study_figure
+from vse.report.study_figures import study_figure
 from vse.report.tables import alpha_table
 from vse.stages import pipeline
 from vse.stages.attack import attack_split, contrast_split

@@ -29,7 +29,7 @@ def test_importing_the_package_imports_no_library() -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    assert vse.__all__ == vse.api.__all__
+    assert set(vse.__all__) <= vars(vse.api).keys()
     for name in vse.__all__:
         assert getattr(vse, name).__doc__, name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -16,14 +16,12 @@ from tests.unit.asked import asked
 from tests.unit.unsafe_loading import unsafe
 from vse.config import override
 from vse.presets import preset
-from vse.stages import pipeline
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.storage.files import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.storage.folder import MANIFEST, Folder
 from vse.sweeps.ledger import FILE_NAME, Ledger
-from vse.sweeps.trial import measure_test, read_hits
 from vse.tracking.run import write_state
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
@@ -102,19 +100,17 @@ CONFIG = override(preset("univse_tiny"), {**SMALL, "train.epochs": 1})
 
 
 def read_everything(workspace: Workspace) -> list[str]:
-    """What each reader of a workspace says: training that goes on, measures, hits, ledger, state of the shipper."""
+    """What each reader of a workspace says: training that goes on, measures, ledger, state of the shipper."""
 
     def train() -> object:
         return run_training(CONFIG, workspace)
 
     (run,) = [workspace.run(name) for name in workspace.root.child("runs").names()]
     measures = asked(splits=("test",), alpha=0.25, attacks__words=("shared",))
-    hits = [name for name in run.child("evaluation").names() if name.startswith("hits") and name.endswith("npz")]
     readers: list[Callable[[], object]] = [
         train,
         lambda: load_run(run),
         lambda: measure_run(run, workspace, *measures),
-        *((lambda name=name: read_hits(run, name)) for name in hits),
         lambda: Ledger(workspace.sweep("some")),
         lambda: Shipper(workspace.root.uri)._load(),
     ]
@@ -130,11 +126,10 @@ def read_everything(workspace: Workspace) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace in which every stage was there: trained, measured, with hits, a ledger and a shipper's state."""
+    """A workspace in which every stage was there: trained, measured, with a ledger and a shipper's state."""
     workspace = Workspace.open(str(tmp_path_factory.mktemp("whole") / "workspace"))
     result = run_training(CONFIG, workspace)
     measure_run(result.folder, workspace, *asked(splits=("test",), attacks__words=("shared",)))
-    measure_test(result.folder, pipeline.prepare(CONFIG, workspace))
     Ledger(workspace.sweep("some")).finish({"model.alpha": 0.5}, {"rsum": 1.0}, 1.0)
     workspace.root.child("mlflow").local().mkdir()
     write_state(Shipper(workspace.root.uri)._state_file, {})

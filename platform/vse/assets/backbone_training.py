@@ -1,8 +1,9 @@
-"""How the shipped small backbone came to be: cross-entropy per cell on what a rendered scene shows there.
+"""Training of the shipped small backbone: cross-entropy per cell on the labels of rendered scenes.
 
-Every cell of the 7×7 map predicts noun, colour, size and pattern of the thing most seen in it, or that it shows none.
-Object labels alone: no caption, no relation, no count. The scenes come from the split `pretrain`, which is unbiased and
-whose draws no other split shares, in the plain drawing, so that the second drawing stays unseen.
+Every cell of the 7×7 map predicts noun, colour, size and pattern of the object with the most pixels in it, or that
+there is none. Only object labels are used: no caption, no relation, no count. The scenes come from the split
+`pretrain`, which is unbiased and shares no draw with other splits. They have the plain drawing; the second drawing
+stays unseen.
 """
 
 from collections.abc import Callable
@@ -75,7 +76,7 @@ class Cells:
 def draw_cells(seed: int, split: str, indices: range, drawing: str = "plain", grounds: float = 0.0) -> Cells:
     """Scenes of a split by seed and index; a share `grounds` of them stands on another ground.
 
-    All plain grounds are light. A network that never saw another one takes any dark ground for things.
+    All plain grounds are light. A network trained on light grounds only takes dark ground for objects.
     """
     pixels = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
     labels = {kind: np.empty((len(indices), GRID, GRID), np.int64) for kind in CELL_LABELS}
@@ -99,7 +100,7 @@ def _regrounded(pixels: np.ndarray, segments: np.ndarray, generator: np.random.G
 def cell_loss(
     scores: dict[str, Float[Tensor, "items classes rows columns"]], labels: dict[str, Int[Tensor, "items rows columns"]]
 ) -> Float[Tensor, ""]:
-    """Sum over the kinds of label of the mean cross-entropy over cells, a cell without a thing counting a quarter."""
+    """Sum over the kinds of label of the mean cross-entropy over cells, with a weight of a quarter for empty cells."""
     total = torch.zeros(())
     for kind, score in scores.items():
         weight = torch.ones(score.shape[1])
@@ -109,7 +110,7 @@ def cell_loss(
 
 
 def pretrain(config: PretrainingConfig, progress: Callable[[int, str], None] = lambda count, text: None) -> CellReader:
-    """Train in this process; `progress(scenes, text)` is told after every step. On a CPU the same twice."""
+    """Train in this process; `progress(scenes, text)` is called after every step. Deterministic on a CPU."""
     torch.set_num_threads(config.threads)
     torch.manual_seed(config.seed)
     model = CellReader().to(memory_format=torch.channels_last)
@@ -132,17 +133,17 @@ def pretrain(config: PretrainingConfig, progress: Callable[[int, str], None] = l
 
 @torch.inference_mode()
 def accuracies(model: CellReader, cells: Cells) -> dict[str, float]:
-    """Share of the cells showing a thing whose label is read right, by kind, and `empty` for cells that show none."""
-    found: dict[str, list[Tensor]] = {kind: [] for kind in (*CELL_LABELS, "empty")}
+    """Share of cells with an object whose label is predicted correctly, by kind; `empty` is for cells without one."""
+    correct: dict[str, list[Tensor]] = {kind: [] for kind in (*CELL_LABELS, "empty")}
     for start in range(0, len(cells), 128):
         part = slice(start, start + 128)
         for kind, score in model(cells.pixels[part]).items():
             truth = cells.labels[kind][part]
             right = score.argmax(1) == truth
-            found[kind].append(right[truth > 0])
+            correct[kind].append(right[truth > 0])
             if kind == "noun":
-                found["empty"].append(right[truth == 0])
-    return {kind: torch.cat(parts).double().mean().item() for kind, parts in found.items()}
+                correct["empty"].append(right[truth == 0])
+    return {kind: torch.cat(parts).double().mean().item() for kind, parts in correct.items()}
 
 
 def report(model: CellReader, count: int = 500) -> dict[str, dict[str, float]]:

@@ -55,7 +55,7 @@ class TrainingConfig:
 def train(treebank: Path, output: Path, config: TrainingConfig, say: Callable[[str], None] = print) -> dict[str, Any]:
     """Train on `treebank`/*-train.conllu.gz, keep the averaged weights of the last epoch in the folder `output`.
 
-    Returns sizes and accuracies on dev and test (shares of one). Raises InputError if the treebank is not there.
+    Returns sizes and accuracies on dev and test (shares of one). Raises InputError if the treebank is missing.
     """
     splits = {name: read_conllu(path) for name, path in treebank_files(treebank).items()}
     learn = splits["train"][: config.num_sentences]
@@ -99,13 +99,13 @@ def _words(sentences: Iterable[Sentence]) -> Iterator[tuple[str, str, str]]:
 
 def treebank_files(treebank: Path) -> dict[str, Path]:
     """The files of the splits train, dev and test. Raises InputError if one is missing."""
-    found = {}
+    paths = {}
     for split in ("train", "dev", "test"):
         files = sorted(treebank.glob(f"*-{split}.conllu*"))
         if not files:
             raise InputError(f"{treebank}: has no *-{split}.conllu or .conllu.gz; expected UD English EWT")
-        found[split] = files[0]
-    return found
+        paths[split] = files[0]
+    return paths
 
 
 def _meta(config: TrainingConfig, scores: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def evaluate(nlp: Language, sentences: Iterable[Sentence]) -> dict[str, float]:
 
 
 def save(nlp: Language, table: LemmaTable, output: Path) -> None:
-    """Write the pipeline and `table`; of its strings only the labels and the language's own (words are hashed)."""
+    """Write the pipeline and `table`; with the strings of labels and of the language only, since words are hashed."""
     building = output.with_name(f"{output.name}.partial")
     shutil.rmtree(building, ignore_errors=True)
     nlp.to_disk(building, exclude=["vocab"])

@@ -62,7 +62,7 @@ def _sentences(lines: Iterable[str], path: Path) -> Iterator[Sentence]:
 
 
 def _sentence(numbered: list[tuple[int, list[str]]], path: Path) -> Sentence:
-    """The sentence of some rows, each with its line. Heads name words by their place, so that both are checked."""
+    """The sentence of some rows, each with its line. Columns ID and HEAD are checked."""
     for place, (number, row) in enumerate(numbered, start=1):
         if row[0] != str(place):
             raise InputError(f"{path}:{number}: column ID is {row[0]!r}; expected {place}, the word's place")
@@ -85,7 +85,7 @@ def _sentence(numbered: list[tuple[int, list[str]]], path: Path) -> Sentence:
 def vary(sentence: Sentence, random: Random, lower: float, no_stop: float) -> Sentence:
     """`sentence` in lower case with probability `lower`, without its full stop with probability `no_stop`.
 
-    Captions are often typed so; treebanks hardly ever are.
+    Captions are often written so, treebanks hardly ever.
     """
     last = len(sentence.words) - 1
     without_stop = random.random() < no_stop
@@ -98,16 +98,16 @@ def vary(sentence: Sentence, random: Random, lower: float, no_stop: float) -> Se
 
 def group(sentences: Iterable[Sentence], random: Random, share: float) -> Iterator[Sentence]:
     """Sentences in order, a `share` of them joined to the one before, so that sentence ends are learnt as well."""
-    held: Sentence | None = None
+    pending: Sentence | None = None
     for sentence in sentences:
-        if held is not None and random.random() < share:
-            held = _joined(held, sentence)
+        if pending is not None and random.random() < share:
+            pending = _joined(pending, sentence)
             continue
-        if held is not None:
-            yield held
-        held = sentence
-    if held is not None:
-        yield held
+        if pending is not None:
+            yield pending
+        pending = sentence
+    if pending is not None:
+        yield pending
 
 
 def _joined(first: Sentence, second: Sentence) -> Sentence:

@@ -1,4 +1,4 @@
-"""Features in the files that tools write: .npy, .npz and .pt, read as numbers alone; nothing in them is executed."""
+"""Features in .npy, .npz and .pt files, read as numbers only: nothing in the files is executed."""
 
 import pickle
 import re
@@ -20,7 +20,7 @@ from vse.storage.user_files import refuse_placeholder
 
 ENDINGS = (".npy", ".npz", ".pt", ".pth")
 _NAMED = re.compile(r"(.+\.(?:npz|pt|pth)(?:\?[^#]*)?):([^:/]+)", re.IGNORECASE)
-_COUNTS = ("lengths", "offsets")  # arrays that say which regions are whose
+_COUNTS = ("lengths", "offsets")  # arrays that assign regions to images
 _SHOWN = 8  # names in a message
 
 
@@ -43,8 +43,7 @@ def read_array(address: str, name: str = "") -> np.ndarray | Ragged:
         name: of one array in a file of several.
 
     Raises:
-        InputError: if the file is missing, damaged, no array or one of Python objects, and if it holds several arrays
-            and none is named.
+        InputError: the file is missing or damaged, is no array of numbers, or holds several arrays and none is named.
     """
     refuse_placeholder(address)
     path = named_files.local(address)
@@ -99,7 +98,7 @@ def _rows(content: Any, name: str, where: str) -> np.ndarray | Ragged:
 
 
 def _chosen(keys: Mapping[str, Any], arrays: Mapping[Any, Any], name: str, where: str) -> np.ndarray | Ragged:
-    """The named array, or the only one, with the regions that each image has of it if the file says so."""
+    """The named array, or the only one; ragged if the file has the number of regions of each image."""
     others = [key for key in keys if key not in _COUNTS]
     listed = ", ".join(others[:_SHOWN]) + (f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else "")
     if name and name not in keys:

@@ -1,7 +1,7 @@
 """Image files below a folder: the file that a path of a data set means, and the pictures of a folder.
 
-A path as it is written comes first. Otherwise the longest end of it counts that is the path of one file below the root:
-with backslashes, in another case of the letters, without the ending of an image, or below folders of another machine.
+The path as written is tried first. Otherwise, the longest suffix of it that is the path of one file below the root
+counts. This resolves backslashes, another case of letters, missing file endings and folders of another machine.
 """
 
 import contextlib
@@ -58,8 +58,10 @@ class ImageFiles:
 class Located:
     """Addresses that are not files as they are written.
 
-    elsewhere: path below the root of the file that an address means. missing: why there is none, as the rest of a
-    sentence that begins with the address; addresses of one kind of reason stand together, the most frequent first.
+    Attributes:
+        elsewhere: the path, below the root, of the file that an address means.
+        missing: why there is no such file, as the rest of a sentence that begins with the address. Addresses with the
+            same kind of reason are next to each other, the most frequent kind first.
     """
 
     elsewhere: Mapping[str, str]
@@ -67,9 +69,9 @@ class Located:
 
 
 def places_of(root: str, uri: str) -> Iterator[str]:
-    """Where the image `uri` of a data set may lie: as it is written (`spellings`), then the one file that it can mean.
+    """Paths of the image `uri` of a data set: as it is written (`spellings`), then the one file that it can mean.
 
-    The folder is searched only for the latter, once in a process. Raises AddressError as `below` does.
+    The folder is searched only for the second, once per process. Raises AddressError as `below` does.
     """
     refused = None
     try:
@@ -87,9 +89,9 @@ def places_of(root: str, uri: str) -> Iterator[str]:
 
 
 def locate(root: str, uris: Iterable[str]) -> Located:
-    """What is known of a data set's images before any is read; nothing without a root, or if it cannot be listed.
+    """Find the images of a data set that are not files as written; empty without a root, or if it cannot be listed.
 
-    Raises InputError if two addresses mean one file: it would be two images, perhaps in two splits.
+    Raises InputError if two addresses mean one file, because one image would be in the data set twice.
     """
     uris = [uri for uri in dict.fromkeys(uris) if not uri.startswith("scene:")]
     listed = frozenset(_listed(root) or ()) if named_files.is_remote(root) else None
@@ -149,7 +151,7 @@ def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[
 
 
 def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
-    """Whether an address is a file, or something that is not for want of one, as it is written."""
+    """Whether there is a file at an address as written, or an error other than a missing file."""
     with contextlib.suppress(AddressError):
         for place in spellings(root, uri):
             if listed is not None:
@@ -164,13 +166,13 @@ def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
             except (FileNotFoundError, NotADirectoryError, ValueError):
                 continue
             except OSError:
-                return True  # and what is wrong here
+                return True  # opening it reports the error
             return True
     return False
 
 
 def _listed(root: str) -> list[str] | None:
-    """The paths of all files below a root; None if they are too many or nobody may list them."""
+    """The paths of all files below a root; None if they are too many or the folder cannot be listed."""
     paths = []
     try:
         for path in _walk(root):
@@ -199,7 +201,7 @@ def _kept(root: str) -> ImageFiles | None:
 
 
 def _steps(uri: str) -> list[str]:
-    """The steps of a path, whichever way its slashes lean; none for other addresses and for paths that go upwards."""
+    """The parts of a path with slashes or backslashes; empty for other addresses and for paths that go upwards."""
     if uri.startswith("file://"):
         uri = unquote(urlsplit(uri).path)
     steps = [step for step in uri.replace("\\", "/").split("/") if step not in ("", ".")]
@@ -220,20 +222,29 @@ _NAMED = 5  # endings that the line about other files names
 
 
 def picture_files(root: str, key: str) -> tuple[list[str], str]:
-    """Paths below `root` (a folder or an s3:// address) of all files in it, at any depth, whose ending is one of
-    `ENDINGS`, sorted, and a line that says which other files were passed over, and why, if any were.
+    """The picture files below a folder, at any depth, and a line about the other files in it.
 
-    `open_image` reads the paths with this root. Hidden files and folders are passed over without a word: systems keep
-    thumbnails and remains there. Links to folders are not followed. Raises InputError, naming `key`, where there is no
-    such folder or no picture file in it.
+    `open_image` reads the paths with this root. Hidden files and folders are skipped silently, because systems keep
+    thumbnails there. Links to folders are not followed.
+
+    Args:
+        root: a folder or an s3:// address.
+        key: the key that names it, for messages.
+
+    Returns:
+        Sorted paths of files whose ending is one of `ENDINGS`, and one line that counts the other files by ending with
+        the reason why they are skipped. The line is empty if there are none.
+
+    Raises:
+        InputError: there is no such folder, or no picture file in it.
     """
     if named_files.is_remote(root):
-        found = [name for name, _ in ObjectStore.open(root).walk()]
+        paths = [name for name, _ in ObjectStore.open(root).walk()]
     elif Path(root).is_dir():
-        found = [str((Path(folder) / name).relative_to(root)) for folder, _, names in os.walk(root) for name in names]
+        paths = [str((Path(folder) / name).relative_to(root)) for folder, _, names in os.walk(root) for name in names]
     else:
         raise InputError(f"{key}={root}: no such folder")
-    shown = sorted(path for path in found if not _is_hidden(path))
+    shown = sorted(path for path in paths if not _is_hidden(path))
     files = [path for path in shown if path.lower().endswith(ENDINGS)]
     others = _counted(_ending(path) for path in shown if not path.lower().endswith(ENDINGS))
     if not files:
@@ -247,17 +258,17 @@ def _ending(path: str) -> str:
 
 
 def _counted(endings: Iterable[str]) -> str:
-    """Numbers of files by their endings, pictures that cannot be read apart from what is no picture."""
+    """Numbers of files by ending: first unreadable pictures, then other files."""
     counts = Counter(endings)
-    told = []
+    groups = []
     for reason, named in (
         ("pictures that cannot be read here; convert them, for instance to JPEG", _UNREADABLE),
         ("no pictures", counts.keys() - _UNREADABLE),
     ):
         most = [f"{count} x {ending}" for ending, count in counts.most_common() if ending in named]
         if most:
-            told.append(", ".join([*most[:_NAMED], *["..."] * (len(most) > _NAMED)]) + f" ({reason})")
-    return " and ".join(told)
+            groups.append(", ".join([*most[:_NAMED], *["..."] * (len(most) > _NAMED)]) + f" ({reason})")
+    return " and ".join(groups)
 
 
 def _is_hidden(path: str) -> bool:

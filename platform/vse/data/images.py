@@ -20,14 +20,13 @@ from vse.storage.user_files import placeholder, unfetched_link
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
-# What a disk, a file server or this process suffers from, whichever picture it asks for: kept as a finding about each
-# that was tried meanwhile, an hour's trouble would cost these for good.
+# Errors of a disk, a file server or this process. They say nothing about the picture, so it must not be rejected.
 _NOT_OF_THE_FILE = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 _NOT_OF_THE_FILE |= {errno.ECONNRESET, errno.ECONNREFUSED, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN}
 
 
-class UnreadableImage(Exception):  # noqa: N818  (a finding about data, recorded as a reject, not a fault of the program)
-    """An image that cannot be decoded, with the reason in one line; extraction records it and goes on."""
+class UnreadableImage(Exception):  # noqa: N818  (recorded as a reject; not an error of the program)
+    """An image that cannot be decoded, with the reason in one line. Extraction records it and continues."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -37,10 +36,16 @@ class UnreadableImage(Exception):  # noqa: N818  (a finding about data, recorded
 def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
-    `uri` is a `scene:` address, a file:// or s3:// address, or a path: below `root` if one is given (a folder or an
-    s3:// address), otherwise the one file there that it can mean (`places_of`). Raises AddressError for a path that
-    leaves its root, UnreadableImage for everything that a single bad file can cause: missing, empty, truncated, no
-    image, too large, and StorageError or what a store raises (CredentialsError) for what is no fault of it.
+    Args:
+        uri: a `scene:` address, a file:// or s3:// address, or a path.
+        root: the folder or s3:// address that a path is relative to. If there is no such file, the one file below it
+            that the path can mean is read (`places_of`).
+
+    Raises:
+        AddressError: the path leaves its root.
+        UnreadableImage: the file is missing, empty, truncated, too large or not an image.
+        StorageError: the disk or file server failed.
+        CredentialsError: the store refused the credentials.
     """
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
@@ -81,7 +86,7 @@ def _read(place: str) -> bytes | None:
 
 
 def _fetch(address: str) -> bytes | None:
-    """The object at an address. What a network or expired credentials do is no fault of one image, and goes through."""
+    """The object at an address. Errors of the network and of credentials are raised as they are."""
     place, mark, options = address.partition("?")
     folder, _, name = place.rpartition("/")
     try:
@@ -149,7 +154,7 @@ _TABLES, _SCAN, _END = (0xC4, 0xC8, 0xCC), 0xDA, 0xD9  # of the codes from C0 to
 
 
 def with_end(data: bytes) -> bytes | None:
-    """The file with its end marker if that marker, or what stands for nothing in the picture, is all that it lacks.
+    """The file with its end marker if it lacks nothing but that marker, or bits that do not change the picture.
 
     None for any other file: no JPEG, not cut, or cut within the picture.
     """
@@ -164,8 +169,10 @@ def with_end(data: bytes) -> bytes | None:
 
 
 def zeros_for_end(data: bytes) -> bool:
-    """Whether the file of a JPEG goes on in zeros where its end should be, as unfinished downloads and power cuts leave
-    it. Decoders read zeros as part of the picture; zeros after the end marker do no harm."""
+    """Whether a JPEG file ends in zeros instead of its end marker, as after unfinished downloads and power cuts.
+
+    Decoders read such zeros as part of the picture. Zeros after the end marker do no harm.
+    """
     cut = data.startswith(START) and data.endswith(_ZEROS)
     return cut and all(code != _END for code, _ in _markers(data))
 

@@ -1,6 +1,6 @@
-"""Where an image lies: an address that a data set gives, below the folder the user gave, and nowhere else.
+"""Addresses of images, which must be below the folder that the user named.
 
-A data set may come from a stranger. Nothing in it may make a job read another file of the machine.
+A data set may come from a stranger. Nothing in it may make a job read other files of the machine.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from vse.errors import InputError
 
 
 class AddressError(InputError):
-    """An address of a data set that leads where it may not: a bad row, and no fault of a store or of what is asked."""
+    """An address in a data set that is not below its root."""
 
 
 class LinkError(AddressError):
@@ -24,8 +24,11 @@ class LinkError(AddressError):
 
 
 class Root(str):
-    """The folder that image paths are relative to, with other folders that the user's keys name (`others`): paths and
-    links may lead there as well. Where only the folder matters, it is a path or an s3:// address like any other."""
+    """The folder that image paths are relative to: a string, a path or an s3:// address.
+
+    Attributes:
+        others: further folders, named by keys, that paths and links may lead to.
+    """
 
     others: tuple[str, ...]
 
@@ -41,9 +44,15 @@ class Root(str):
 def below(root: str, uri: str) -> str:
     """The local path or s3:// address of `uri` in `root`, which is a folder or an s3:// address.
 
-    `uri` is a path relative to the root, or an absolute path, file:// or s3:// address of something in it. The root
-    itself may be a symbolic link; links in it may not lead out of it. The other folders of a `Root` count like it.
-    Without a root any address is taken as it is. Raises AddressError for one that leaves its root.
+    The root itself may be a symbolic link, but links in it may not lead out of it.
+
+    Args:
+        root: a folder or an s3:// address. The other folders of a `Root` are allowed too. Empty: any address is
+            returned as it is.
+        uri: a path relative to the root, or an absolute path, file:// or s3:// address below it.
+
+    Raises:
+        AddressError: the address leaves the root.
     """
     folders = (root, *(root.others if isinstance(root, Root) else ()))
     if uri.startswith("s3://") or (root.startswith("s3://") and not os.path.isabs(uri)):
@@ -75,15 +84,15 @@ def _path(folder: str) -> str:
 
 
 def spellings(root: str, uri: str) -> Iterator[str]:
-    """Where `uri` in `root` may lie: `below` as it is written, then with composed and with decomposed letters.
+    """Possible addresses of `uri` in `root`: as it is written, then with composed and with decomposed letters.
 
-    A Mac writes `é` as two characters where a list of captions has one, or the other way round; the names look alike.
+    A Mac writes `é` as two characters, while a list of captions may have one.
     Raises AddressError as `below` does.
     """
     yield below(root, uri)
     for form in ("NFC", "NFD"):
         if not unicodedata.is_normalized(form, uri):
-            with contextlib.suppress(AddressError):  # a whole address may hold a root that is written otherwise
+            with contextlib.suppress(AddressError):  # the root in an absolute address may be spelled otherwise
                 yield below(root, unicodedata.normalize(form, uri))
 
 
@@ -110,5 +119,5 @@ def _remote(root: str, uri: str) -> str:
     if not root.startswith("s3://") or "://" in inner or relative == ".." or relative.startswith(("../", "/")):
         raise AddressError(f"{uri}: leaves its root {root}; image paths must stay below it")
     if "?" in relative:
-        raise AddressError(f"{uri}: a name with a question mark cannot be told from an address with options on S3")
+        raise AddressError(f"{uri}: a name with a question mark is ambiguous on S3, where addresses may have options")
     return f"{base}/{relative}{mark}{options}"

@@ -23,9 +23,10 @@ Row = tuple[int, list[str]]
 
 
 def delimited(text: str, path: str, chooser: Chooser) -> Listing:
-    """The rows of a text whose header, or whose first row, shows by what its fields are separated.
+    """The rows of a text with separated fields. The header, or the first row, decides the separator.
 
-    Lines before it that are blank, begin with # or say `sep=` are no rows. Raises InputError.
+    Blank lines, lines that begin with # and a line `sep=` before it are skipped. Raises InputError if no separator
+    gives the columns image and caption.
     """
     start, lines, separators = _beginning(text)
     if not lines:
@@ -37,10 +38,10 @@ def delimited(text: str, path: str, chooser: Chooser) -> Listing:
             header = tuple(head)
             break
     else:
-        found = [each for each, head in heads.items() if len(head) == 2 and _FIRST.fullmatch(head[0])]
-        if chooser.image or chooser.caption or not found:
+        separators = [each for each, head in heads.items() if len(head) == 2 and _FIRST.fullmatch(head[0])]
+        if chooser.image or chooser.caption or not separators:
             _refuse(max(heads.values(), key=len), f"{path}: line {start}", chooser)
-        form, body = _read(lines, path, start, found[0], [])
+        form, body = _read(lines, path, start, separators[0], [])
         form, header = f"{form} without a header", ("image", "caption")
     return Listing(header, [(f"line {number}", dict(zip(header, cells, strict=True))) for number, cells in body], form)
 
@@ -58,9 +59,9 @@ def _beginning(text: str) -> tuple[int, list[str], Sequence[str]]:
     """(number of the first line of the table, lines from it on, separators that are possible)."""
     lines, separators = list(io.StringIO(text, newline="")), list(_NAMES)
     for number, line in enumerate(lines):
-        said = re.fullmatch(r'"?sep=(.)"?', line.rstrip("\r\n"), re.IGNORECASE)
-        if said:
-            separators = [said[1]]
+        declared = re.fullmatch(r'"?sep=(.)"?', line.rstrip("\r\n"), re.IGNORECASE)
+        if declared:
+            separators = [declared[1]]
         elif line.strip() and not line.startswith("#"):
             return number + 1, lines[number:], separators
     return 1, [], separators
@@ -75,24 +76,28 @@ def _header(lines: list[str], separator: str) -> list[str]:
 
 
 def _read(lines: list[str], path: str, start: int, separator: str, head: list[str]) -> tuple[str, list[Row]]:
-    """(form, rows). Quotation marks quote fields; between tabs or bars, they are letters in a file that is not whole
-    otherwise."""
+    """The form of a table, and its rows.
+
+    Quotation marks quote fields. Between tabs or bars, they are read as letters if the file cannot be read otherwise.
+    """
 
     def read(how: str = "") -> tuple[str, list[Row]]:
         mended: list[list[str]] = []
 
         def mend(fields: list[str]) -> list[str] | None:
-            """A row that lacks the separator between the number of a caption and the caption: `a.jpg| 4   A dog runs .`
-            is the one damaged row of Flickr30k's results.csv."""
+            """Split a last field that lacks the separator after the number of the caption, such as `4   A dog runs .`.
+
+            Flickr30k's results.csv has one such row.
+            """
             match = _NUMBERED.fullmatch(fields[-1])
             if not match or len(fields) != len(head) - 1 or not _NUMBER.search(head[-2].lower()):
                 return None
             mended.append(fields)
             return [*fields[:-1], *match.groups()]
 
-        found = list(rows(lines, path, delimiter=separator, quoted=not how, first=start, mend=mend))
+        table = list(rows(lines, path, delimiter=separator, quoted=not how, first=start, mend=mend))
         lacking = f", {len(mended)} of them without a separator after {head[-2]!r}" if mended else ""
-        return f"{_NAMES.get(separator, f'{separator}-separated')}{how}{lacking}", found
+        return f"{_NAMES.get(separator, f'{separator}-separated')}{how}{lacking}", table
 
     if separator not in _LITERAL:
         return read()
@@ -111,7 +116,7 @@ def _read(lines: list[str], path: str, start: int, separator: str, head: list[st
 
 
 def _swallows(cells: list[str], separator: str) -> bool:
-    """Whether a field holds what looks like the end of one row and the beginning of another."""
+    """Whether a field seems to hold the end of one row and the beginning of the next."""
     return any(separator in cell and "\n" in cell for cell in cells)
 
 
@@ -119,7 +124,7 @@ _CAPTIONS = "captions"
 
 
 def json_table(text: str, path: str, chooser: Chooser) -> Listing:
-    """The rows of a text that begins like JSON. Raises InputError naming the line or entry that is none."""
+    """The rows of a text that begins like JSON. Raises InputError naming the line or entry that is no row."""
     if text.lstrip().startswith("{"):
         whole = _object(text, path)
         return _lines(text, path) if whole is None else _of_object(whole, path, chooser)
@@ -127,7 +132,7 @@ def json_table(text: str, path: str, chooser: Chooser) -> Listing:
 
 
 def _object(text: str, path: str) -> dict[str, Any] | None:
-    """The one object that the whole text is; None if every line is one."""
+    """The text as one JSON object; None if every line is an object."""
     first, _, rest = text.strip().partition("\n")
     try:
         return _loads(text, path, "a list of objects, or one per line")
@@ -161,7 +166,7 @@ def _listing(rows: Sequence[tuple[str, Any]], path: str, form: str) -> Listing:
 
 
 def _of_object(data: dict[str, Any], path: str, chooser: Chooser) -> Listing:
-    """A table that is one object, whichever way it is turned."""
+    """The rows of a table that is one JSON object: columns, rows by key, or captions by image."""
     names, values = list(data), list(data.values())
     if isinstance(data.get("columns"), list) and isinstance(data.get("data"), list):  # pandas: orient="split"
         return _split(data["columns"], data["data"], path)
@@ -209,7 +214,7 @@ def _columns(cells: Mapping[str, Sequence[Any]], path: str) -> Listing:
 
 
 def _other(data: Mapping[str, Any], path: str) -> str:
-    """What an object is that is no table."""
+    """The message for an object that is no table."""
     location = DataLocation(*Folder.of_file(path))
     location.json = dict(data)  # the file may have another ending
     if (source := name_of_source(location)) != "table":
@@ -245,11 +250,11 @@ class _Twice(Exception):  # noqa: N818  (JSON would silently keep the last value
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         raise _Twice(next(name for name in names if names.count(name) > 1))
-    return found
+    return unique
 
 
 def _constant(name: str) -> float | None:

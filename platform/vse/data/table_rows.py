@@ -1,4 +1,4 @@
-"""Which columns of a table hold images and captions, and what each row says."""
+"""The columns of a table that hold images and captions, and the captions of each row."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ _CAPTIONS = ("caption", "text", "title", "sentence", "raw", "comment", "descript
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a file lists: rows as (place, cells by column). A place is a line or an entry; `form` is how it was read."""
+    """The content of a file: rows as (line or entry, cells by column), and `form`, how it was read."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, Mapping[str, Any]]]
@@ -28,9 +28,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that are read. Empty are an id and a split that no column gives.
+    """The columns that are read; `id` and `split` are empty if there is no such column.
 
-    wide: every column of `captions` holds a caption of its own; otherwise one of them has those of a row.
+    Attributes:
+        wide: whether every column of `captions` holds one caption. Otherwise one of them holds all captions of a row.
     """
 
     image: str
@@ -73,17 +74,17 @@ class Chooser:
             where: the file and perhaps the line of its header, for messages.
 
         Raises:
-            InputError: where none or several may be meant, with the key that names one.
+            InputError: no column, or several columns, can be meant. The message has the key that names one.
         """
-        found = ", ".join(names)[:200]
+        listed = ", ".join(names)[:200]
         for key, value in ((IMAGE_KEY, self.image), (CAPTION_KEY, self.caption)):
             for name in _parts(value) if key == CAPTION_KEY else [value]:
                 if name and not _called(name, names):
-                    raise InputError(f"{key}={value}: {where} has no column {name!r}; it has {found}")
+                    raise InputError(f"{key}={value}: {where} has no column {name!r}; it has {listed}")
         images, captions = self.images(names), self._captions(names)
         for there, what, key in ((images, "image", IMAGE_KEY), (captions, "caption", CAPTION_KEY)):
             if not there:
-                raise InputError(f"{where}: lacks {what!r}; found {found}; {key} names a column of another name")
+                raise InputError(f"{where}: lacks {what!r}; found {listed}; {key} names a column of another name")
         _refuse_several([(name,) for name in images], "image", IMAGE_KEY, where)
         _refuse_several(captions, "caption", CAPTION_KEY, where)
         chosen = Columns(images[0], captions[0], self._wide(captions[0]), _own("id", names), _own("split", names))
@@ -146,7 +147,7 @@ _LIST = re.compile(rf"\[\s*(?:{_TEXT}(?:\s*,\s*|\s+))*{_TEXT}?\s*\]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One caption; `place` is where it begins. Empty are an id and a split that the file does not give."""
+    """One caption; `place` is the line or entry. `id` and `split` are empty if the file does not give them."""
 
     place: str
     image: str
@@ -165,7 +166,7 @@ def rows_of(place: str, cells: Mapping[str, Any], columns: Columns, path: str) -
         path: the file, for messages.
 
     Raises:
-        InputError: for a cell that is missing or of another kind.
+        InputError: a cell is missing or of another type.
     """
     where = f"{path}: {place}"
     image = _name(cells, columns.image, where)
@@ -189,7 +190,7 @@ def _name(cells: Mapping[str, Any], column: str, where: str) -> str:
 
 
 def _texts(cells: Mapping[str, Any], columns: Columns, where: str) -> tuple[list[str], bool]:
-    """(captions, whether they stand in a list or in several columns); an empty text where there is none."""
+    """The captions of a row, one empty text if there is none, and whether they come from a list or several columns."""
     there = [name for name in columns.captions if name in cells]
     if not there:
         names = " or ".join(map(repr, columns.captions))
@@ -210,7 +211,7 @@ def _texts(cells: Mapping[str, Any], columns: Columns, where: str) -> tuple[list
 
 
 def _as_list(value: Any, where: str) -> Any:
-    """The captions of a cell such as `['A dog', "A dog's nose"]`, which programs write; other values as they are."""
+    """The list in a cell such as `['A dog', "A dog's nose"]`; other values unchanged."""
     if not isinstance(value, str) or not re.match(r"\s*\[\s*['\"\]]", value):
         return value
     text = value.strip()
@@ -223,9 +224,9 @@ def _as_list(value: Any, where: str) -> Any:
 
 
 def _one_spelling(image: str) -> str:
-    """A relative path without the detours that lead to the same file, as `below` follows it; others stay as they are.
+    """A relative path in normal form, so that one image has one name; other addresses unchanged.
 
-    One image under two names would be two, perhaps in two splits. What leads out of the root still does, to be refused.
+    A path that leaves the root still leaves it and is refused by `below`.
     `a.jpg#0` is how Flickr8k names a caption of a.jpg; `feats.npy#17` is a row of an array.
     """
     if numbered := _NUMBERED.fullmatch(image):

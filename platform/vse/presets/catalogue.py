@@ -96,7 +96,7 @@ def preset(name: str) -> RunConfig:
 
 
 def from_data(data: Mapping[str, Any], where: str = "configuration") -> RunConfig:
-    """A run configuration as `to_dict` wrote it. Any preset serves as the frame: the data name everything."""
+    """A run configuration as `to_dict` wrote it. Any preset can be the base, because the data have every key."""
     return from_dict(_PRESETS["vsepp_tiny"](), data, where)
 
 
@@ -152,10 +152,10 @@ def _moved(
     changes = {**changes, "optim.schedule": "cosine"}
     if getattr(config.model, "image", "") == "fc1":  # neither backbone has fully connected layers to read
         changes["model.image"] = "pooled"
-    known = {field.name for field in fields(config.objective)}
-    if "balance" in known:  # by candidate nearly all draws are nouns, and the kinds of VSE-C could not be told apart
+    keys = {field.name for field in fields(config.objective)}
+    if "balance" in keys:  # by candidate nearly all draws are nouns, and the kinds of VSE-C could not be told apart
         changes["objective.balance"] = "paradigm"
-    if {"warmup", "hinge"} <= known and config.objective.hinge == "hardest":  # type: ignore[attr-defined]  # it has one
+    if {"warmup", "hinge"} <= keys and config.objective.hinge == "hardest":  # type: ignore[attr-defined]  # it has one
         changes["objective.warmup"] = warmup
     needs = registry.component("family", registry.name_of("family", config.model)).requires(config.model)
     text = TextConfig(parser=config.text.parser, sentence=config.text.sentence, min_count=min_count)

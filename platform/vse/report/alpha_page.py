@@ -29,7 +29,7 @@ def write_report(
     Args:
         folder: Where to write.
         results: The sweep.
-        commands: What reproduces the sweep.
+        commands: Commands that reproduce the sweep.
         configuration: Settings of each arm as dotted keys.
         facts: Further facts for the page.
 

@@ -33,7 +33,7 @@ class ReportOptions:
 def build_report(request: Request) -> str:
     """Write a report into `reports/NAME`; returns the path of its `summary.json`.
 
-    Raises InputError if there is no such sweep or run, or if it has no results yet.
+    Raises InputError if there is no such sweep or run, or it has no results yet.
     """
     started, options = time.time(), request.options
     if bool(options.sweep) == bool(options.runs):
@@ -101,7 +101,7 @@ def command_of(request: Request, job: str = "", *more: str) -> str:
 
 
 def placed(command: str, request: Request) -> str:
-    """A command as it was typed, with the request's workspace where it came from the environment."""
+    """A command as it was typed, with the workspace of the request if that came from the environment."""
     if not command or "--workspace" in command or not request.elsewhere:
         return command
     return f"{command} {shlex.join(request.elsewhere)}"

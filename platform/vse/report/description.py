@@ -1,4 +1,4 @@
-"""What MLflow's page of a run says of its results, in Markdown: the headline numbers with intervals, and the files."""
+"""The description of a run in MLflow, in Markdown: headline numbers with intervals, and the files."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -6,6 +6,7 @@ from vse.display.markdown import artifact, block, commands, escaped, run, table
 from vse.evaluation.intervals import interval
 from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults
+from vse.report.page import count
 from vse.report.response import OBJECTIVE, Point, ResponseResults
 from vse.report.tables import PLAIN, Column, alpha_table
 from vse.storage.folder import Folder
@@ -22,10 +23,10 @@ def alpha_headline(results: AlphaResults, split: str = "test") -> str:
     """The outcome of an α sweep in a sentence."""
     here, key = results.at(results.chosen) or {}, f"{split}/rsum"
     rsum = f": {split} rsum {interval(here[key])}" if key in here else ""
-    other, beside = results.reference, ""
+    other, reference = results.reference, ""
     if other is not None and key in other.metrics:
-        beside = f" ({escaped(other.label)} {interval(other.metrics[key])})"
-    return f"**α = {results.chosen:g} chosen on validation{rsum}**{beside}, {_count(results.seeds)}."
+        reference = f" ({escaped(other.label)} {interval(other.metrics[key])})"
+    return f"**α = {results.chosen:g} chosen on validation{rsum}**{reference}, {count(len(results.seeds), 'seed')}."
 
 
 def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
@@ -37,9 +38,9 @@ def alpha_text(results: AlphaResults, missing: Iterable[str] = ()) -> str:
         [f"{row.label}{f' ({row.note})' * bool(row.note)}", *("–" if (v := row.values[k]) is None else v for k in kept)]
         for row in full.rows
     ]
-    told = [f"{escaped(full.title)}:", table(heads, rows)]
-    told += ["Among the charts, `curve/…` is over α: a step is a hundredth of it (finer for finer grids)."]
-    return "\n\n".join([*told, *(f"**Missing:** {escaped(line)}" for line in missing)])
+    parts = [f"{escaped(full.title)}:", table(heads, rows)]
+    parts += ["Among the charts, `curve/…` is over α: a step is a hundredth of it (finer for finer grids)."]
+    return "\n\n".join([*parts, *(f"**Missing:** {escaped(line)}" for line in missing)])
 
 
 def _short(column: Column) -> str:
@@ -53,8 +54,8 @@ def response_headline(results: ResponseResults) -> str:
     best, base = results.chosen(), results.at_base()
     if best is None:
         return "No point has finished with all seeds yet."
-    beside = "" if base is None else f" (preset {base.objective})"
-    return f"**Best: {escaped(best.label)}, objective {best.objective}**{beside}, {_count(results.seeds)}."
+    preset = "" if base is None else f" (preset {base.objective})"
+    return f"**Best: {escaped(best.label)}, objective {best.objective}**{preset}, {count(len(results.seeds), 'seed')}."
 
 
 def response_text(results: ResponseResults) -> str:
@@ -63,24 +64,20 @@ def response_text(results: ResponseResults) -> str:
     ranked = sorted(results.complete, key=lambda point: point.objective.mean, reverse=True)[:_POINTS]
     shown = [*ranked, *([base] if base is not None and base not in ranked else [])]
     metrics = [key for key in ("val/rsum", "test/rsum") if any(key in point.metrics for point in shown)]
-    told = []
+    parts = []
     if shown:
-        count = f"{len(results.points)} points, {_count(results.seeds)}"
+        numbers = f"{len(results.points)} points, {count(len(results.seeds), 'seed')}"
         mean = "; mean over seeds ± 95 % interval" if len(results.seeds) > 1 else ""
-        told += [f"{count}{mean}, best first:"]
-        told += [table(["point", OBJECTIVE, *metrics], [_row(point, metrics) for point in shown])]
-    told += [f"Claim “{escaped(claim['statement'])}”: **{claim['answer']}**." for claim in results.claims.values()]
+        parts += [f"{numbers}{mean}, best first:"]
+        parts += [table(["point", OBJECTIVE, *metrics], [_row(point, metrics) for point in shown])]
+    parts += [f"Claim “{escaped(claim['statement'])}”: **{claim['answer']}**." for claim in results.claims.values()]
     if results.failed:
-        told.append(f"**{len(results.failed)} trials failed:**")
+        parts.append(f"**{len(results.failed)} trials failed:**")
         first = [*results.failed.items()][:_FAILED]
-        told.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in first))
+        parts.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in first))
     if results.left:
-        told.append("A cap held trials back: the same command with a higher cap continues.")
-    return "\n\n".join(told)
-
-
-def _count(seeds: Sequence[int]) -> str:
-    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+        parts.append("A cap held trials back: the same command with a higher cap continues.")
+    return "\n\n".join(parts)
 
 
 def _row(point: Point, metrics: Sequence[str]) -> list[object]:
@@ -88,30 +85,30 @@ def _row(point: Point, metrics: Sequence[str]) -> list[object]:
 
 
 def page_link(folder: Folder, page: str = PAGE) -> str:
-    """Where the page is: among the artifacts, and in the workspace."""
+    """Links to the page among the artifacts and in the workspace."""
     return f"Page: {artifact(page)}; in the workspace: {escaped(redact_text(folder.address(page)))}"
 
 
 def files_text(files: Iterable[str]) -> str:
-    """Links to all files but the vector graphics, which are there as pictures too."""
+    """Links to all files except vector graphics, which are there as PNG too."""
     return "Files: " + ", ".join(artifact(name) for name in files if not name.endswith(".svg"))
 
 
 def evaluation_headline(rsums: Mapping[str, float]) -> str:
-    """rsum of what was evaluated, by split, in a sentence; empty without any."""
+    """rsum of an evaluation by split, in a sentence; empty if there is none."""
     shown = ", ".join(f"{escaped(split)} rsum {value:.1f}" for split, value in rsums.items())
     return f"**Evaluated: {shown}**" if shown else ""
 
 
 def trial_text(name: str, sweep: str, training: str, metrics: Mapping[str, float]) -> str:
-    """What a trial is and found, in a few sentences. `training`: the name of its run, empty if there is none."""
-    told = [f"{escaped(name)}, a trial of {run(sweep)}"]
-    told += [f"of the training {run(training)}"] if training else []
+    """A trial and its rsum in a few sentences. `training`: the name of its run, empty if there is none."""
+    parts = [f"{escaped(name)}, a trial of {run(sweep)}"]
+    parts += [f"of the training {run(training)}"] if training else []
     rsums = {split: metrics[f"{split}/rsum"] for split in ("val", "test") if f"{split}/rsum" in metrics}
-    return "\n\n".join(filter(None, [", ".join(told), evaluation_headline(rsums)]))
+    return "\n\n".join(filter(None, [", ".join(parts), evaluation_headline(rsums)]))
 
 
 def evaluation_text(shown: Sequence[str], command: str) -> str:
-    """What an evaluation found, in the lines of a terminal, and its command."""
+    """The tables of an evaluation as a terminal shows them, and its command."""
     more = [f"and {len(shown) - _LINES} more lines"] if len(shown) > _LINES else []
     return "\n\n".join([block([*shown[:_LINES], *more]), commands([command])])

@@ -1,4 +1,4 @@
-"""jobs/compare_codes.py: how Gaussian the codes of systems are, before and after training, in a table that grows."""
+"""jobs/compare_codes.py: how Gaussian codes are before and after training, one row per system in a growing table."""
 
 import json
 import math
@@ -26,7 +26,7 @@ COLUMNS = {name: number for name, number in NUMBERS.items() if name not in LEFT_
 class CodesOptions:
     """Keys of the job, next to the run configuration."""
 
-    name: str = knob("", "what the system is called in the table")
+    name: str = knob("", "name of the system in the table")
     seeds: int = knob(5, "runs, of seeds 0, 1, ...", low=1)
     out: str = knob("", "folder of the file that grows; empty: `reports/gaussian` in the workspace", writes="folder")
 
@@ -86,7 +86,7 @@ def add_system(
 
 
 def _other_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """The first key of the data set in which two configurations differ; "" for none."""
+    """The first key of the data set in which two configurations differ; empty if they do not."""
     keys = [key for key in {**one, **other} if key.partition(".")[0] == "data"]
     return next((key for key in keys if json.dumps(one.get(key)) != json.dumps(other.get(key))), "")
 

@@ -13,9 +13,15 @@ TREES, REPEATS = 200, 20
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """`shares`: key -> (mean, standard deviation over permutations) of the R² that is lost when its values are
-    permuted, largest first. `explained`: R² of the forest on points that a tree has not seen; near or below 0 the
-    shares mean nothing. `left_out`: keys that only some points have, which cannot be permuted."""
+    """Permutation importance of the searched keys.
+
+    Attributes:
+        shares: (mean, standard deviation over permutations) of the R² lost when the values of a key are permuted, by
+            key, largest first.
+        explained: R² of the forest on points that a tree has not seen. Near or below 0, the shares mean nothing.
+        points: number of points.
+        left_out: keys that only some points have, which cannot be permuted.
+    """
 
     shares: dict[str, tuple[float, float]]
     explained: float
@@ -24,8 +30,7 @@ class Importance:
 
 
 def importance(results: ResponseResults) -> Importance | None:
-    """Importance over all complete points of the searched keys that every one of them has; None with too few points or
-    one key."""
+    """Importance of the searched keys that every complete point has; None if there are too few points or keys."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.inspection import permutation_importance
 
@@ -48,13 +53,12 @@ def importance(results: ResponseResults) -> Importance | None:
 
 
 def _shared(results: ResponseResults) -> list[str]:
-    """Searched keys that every complete point has; one below an alternative is only in the points that took it."""
+    """Searched keys that every complete point has. Points of another alternative lack the keys below one."""
     return [key for key in results.keys if all(key in p.values for p in results.complete)]
 
 
 def encoded(results: ResponseResults) -> np.ndarray:
-    """(complete points, keys that all of them have) numbers: sizes of numbers, their logarithms if all are positive,
-    indices of texts."""
+    """Values as numbers (complete points, shared keys): logarithms if all are positive, and indices of texts."""
     columns = []
     for key in _shared(results):
         values = [p.values[key] for p in results.complete]

@@ -1,4 +1,4 @@
-"""Measures of a run under the names that journals and pages have: which metric, of what, measured how."""
+"""Measures of a run by metric, split and way of measuring, under the names of journals and pages."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
 _OF_TRAINING = ("train", "val")  # splits that training has metrics of in every epoch
-VALIDATION = "val"  # how results of training call theirs
+VALIDATION = "val"  # label of the metrics in results of training
 
 
 @dataclass(frozen=True, slots=True)
 class MetricKey:
-    """A metric of a task, and what it was measured on: a split, with its protocol and what was altered about it."""
+    """A metric of a task and its label: the split, with the protocol and what was altered."""
 
     task: str
     label: str
@@ -34,8 +34,7 @@ class MetricKey:
 
 
 def altered(options: Mapping[str, Any]) -> str:
-    """What an evaluation did to the run as configured (`alpha-0.6`, `drop-0.3`), or the data it was on instead of its
-    own (`on-flickr30k`), as a folder's name; "" for nothing."""
+    """How an evaluation differs from the run as configured, such as `alpha-0.6` or `on-flickr30k`, or empty."""
     parts = []
     if options.get("on"):
         items = sorted(options["on"], key=lambda item: not item.startswith("path="))  # the path, then what is below it
@@ -53,10 +52,10 @@ def altered(options: Mapping[str, Any]) -> str:
 
 
 def journal_label(label: str, options: Mapping[str, Any]) -> str:
-    """A label as journals and reports have it, so that no two ways of measuring share a name.
+    """A label in journals and reports, unique for each way of measuring.
 
-    What was altered stands in front (`alpha-0.6/test`), or `measured` if it would be a split that training has metrics
-    of (`measured/val`).
+    It begins with what was altered (`alpha-0.6/test`), or with `measured` for splits that training measures too
+    (`measured/val`).
     """
     if head := altered(options):
         return f"{head}/{label}"
@@ -66,10 +65,10 @@ def journal_label(label: str, options: Mapping[str, Any]) -> str:
 
 def keyed(measured: Measured, options: Mapping[str, Any] | None = None) -> dict[MetricKey, float]:
     """Every value of a measurement; under the labels of journals if `options` say how it was measured."""
-    found = dict[MetricKey, float]()
+    values = dict[MetricKey, float]()
     for name, measures in measured.tasks.items():
-        found |= _values(name, measures.task, measures.values, options)
-    return found
+        values |= _values(name, measures.task, measures.values, options)
+    return values
 
 
 def _values(
@@ -88,39 +87,38 @@ def named(values: Mapping[MetricKey, float]) -> dict[str, float]:
 
 
 def grouped(keys: Iterable[MetricKey]) -> dict[str, list[MetricKey]]:
-    """Metrics under headings, task by task, each in the order that the task declares. Validation, which decides nothing
-    about a model, stands behind other splits."""
+    """Metrics by heading, in the order of tasks and of their metrics. Validation comes after other splits."""
     listed, order = list(dict.fromkeys(keys)), tasks.names()
     labels = sorted(dict.fromkeys(key.label for key in listed), key=lambda label: label == VALIDATION)
-    found: dict[str, list[MetricKey]] = {}
+    groups: dict[str, list[MetricKey]] = {}
     places = {task: {metric.name: k for k, metric in enumerate(tasks.task(task)().metrics)} for task in order}
 
     def place(key: MetricKey) -> tuple[int, int, int]:
-        known = places[key.task]
-        return order.index(key.task), labels.index(key.label), known.get(key.metric.name, len(known))
+        of_task = places[key.task]
+        return order.index(key.task), labels.index(key.label), of_task.get(key.metric.name, len(of_task))
 
     for key in sorted(listed, key=place):
-        found.setdefault(f"{key.task.replace('_', ' ')}: {key.label}", []).append(key)
-    return found
+        groups.setdefault(f"{key.task.replace('_', ' ')}: {key.label}", []).append(key)
+    return groups
 
 
 def run_metrics(run: Folder) -> dict[MetricKey, float]:
-    """What is known of a run as configured: validation at its kept epoch, and evaluations of these weights."""
-    found = dict[MetricKey, float]()
+    """Metrics of a run as configured: validation at its kept epoch, and evaluations of these weights."""
+    metrics = dict[MetricKey, float]()
     if run.exists("result.json"):
         values = run.read_json("result.json")["metrics"]
         keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
-        found |= {key: values[key.name] for key in keys if key.name in values}
+        metrics |= {key: values[key.name] for key in keys if key.name in values}
     for measured in _measures(run):
         name, options = measured["task"], measured["options"]
         task = tasks.task(name)
         config = from_dict(task.Config(), options[name])
-        found |= _values(name, task(config), measured["metrics"], options)
-    return found
+        metrics |= _values(name, task(config), measured["metrics"], options)
+    return metrics
 
 
 def run_sizes(run: Folder) -> dict[str, Size]:
-    """How much the run's numbers are over, by label, as far as its evaluations have noted it."""
+    """The sizes of the evaluated splits, by label."""
     return {
         journal_label(label, measured["options"]): Size(**size)
         for measured in _measures(run)
@@ -129,8 +127,10 @@ def run_sizes(run: Folder) -> dict[str, Size]:
 
 
 def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
-    """Evaluations of a run's kept weights as configured, by this revision, as they were asked for one after another: of
-    two that have a name in common, as after a file of pairs was corrected, the later counts."""
+    """Evaluations of a run's kept weights as configured, by this revision, in the order of the requests.
+
+    Of two with a metric in common, for example after a file of pairs was corrected, the later one counts.
+    """
     folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
     files = [name for name in sorted(folder.names()) if name.startswith("measures-") and name.endswith(".json")]
     for measured in sorted(map(folder.read_json, files), key=lambda each: each.get("asked", 0.0)):
@@ -142,12 +142,12 @@ def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
 
 
 def lacking(measured: Measured) -> dict[str, str]:
-    """Task -> what the run or the data lack of what it needs."""
+    """What the run or the data lack for a task, by its name."""
     return {name: measures.missing for name, measures in measured.tasks.items() if measures.missing}
 
 
 def comparable(measured: Measured) -> dict[str, list[MetricKey]]:
-    """By split, the metrics of which there are outcomes of single queries; of sums, those of a whole task."""
+    """By split, the metrics with outcomes of single queries. Sums are included if they are main metrics."""
 
     def has_outcomes(metric: Metric, measures: TaskMeasures, label: str) -> bool:
         table = measures.outcomes[label].table

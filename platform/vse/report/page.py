@@ -1,4 +1,4 @@
-"""Pages: one self-contained HTML file each, from the templates, with nothing fetched from anywhere."""
+"""Pages from templates: self-contained HTML files that load nothing."""
 
 import json
 import math
@@ -56,7 +56,7 @@ def _templates() -> Environment:
 
 
 def signed(value: float) -> str:
-    """A number with one decimal and its sign; what rounds to zero has no sign."""
+    """A number with one decimal and its sign; zero after rounding has no sign."""
     text = f"{value:+.1f}".replace("-", "−")
     return "0.0" if text in ("+0.0", "−0.0") else text
 

@@ -1,7 +1,7 @@
-"""Numbers that the papers print, of their own systems and of systems they cite, as in `published.csv`.
+"""Numbers printed in the papers, of their own and of cited systems, from `published.csv`.
 
 The file has one line for each number, in the order of the papers' tables: paper and table, system and its authors, the
-preset that implements it, data and protocol, encoders if the paper names them, and the number with the digits of print.
+preset that implements it, data and protocol, encoders if the paper names them, and the number as printed.
 """
 
 import csv
@@ -87,7 +87,7 @@ def _columns() -> Iterator[Column]:
     yield from map(Column.of, rank_metrics("phrase", "phrase → box", _RECALLS))
 
 
-COLUMNS = tuple(_columns())  # metrics that are ours too are named as by `vse.stages.measuring`, less the split
+COLUMNS = tuple(_columns())  # metrics that exist here are named as by `vse.stages.measuring`, without the split
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "paper": tuple(PAPERS),
     "protocol": tuple(SETTINGS),
@@ -114,9 +114,9 @@ class PrintedNumber:
 class PublishedRow:
     """The numbers of one system on one data set in one table of a paper.
 
-    `citation` names the system's authors, empty for the paper's own. `presets` implement it, with `settings` (dotted
-    keys of the run, or of `measure`) on top; there are none if it is not built here. Encoders and `finetuned` (the
-    image encoder) are empty if the paper does not say.
+    `citation` names the system's authors and is empty for the paper's own. `presets` implement it, with `settings`
+    (dotted keys of the run, or of `measure`) on top; they are empty if it is not implemented here. Encoders and
+    `finetuned` (of the image encoder) are empty if the paper does not say.
     """
 
     paper: str
@@ -145,7 +145,7 @@ _HEAD: tuple[str, ...] = (*_SHARED, "metric", "value", "note")
 
 @cache
 def read_published() -> tuple[PublishedRow, ...]:
-    """Everything in the package's file, in the order of print."""
+    """All rows of the package's file, in its order."""
     return parse(resources.files("vse.report").joinpath(FILE).read_text(encoding="utf-8"))
 
 

@@ -38,7 +38,7 @@ _CAUTION = (
     "Adversaries of the measured runs are made by this project's rules, not by the papers', unless the row says so."
 )
 _BENCHMARKS = {"coco": "COCO", "mscoco": "COCO", "flickr30k": "Flickr30k", "f30k": "Flickr30k"}
-# further words of such names; any other word, as in coco_german, makes it other data
+# further words in such names; with any other word, as in coco_german, it is other data
 _NEUTRAL = {"annotations", "captions", "data", "dataset", "images", "karpathy", "ms", "precomp", "train", "val"}
 _YEAR = re.compile(r"20(14|17)$")
 
@@ -52,7 +52,7 @@ def benchmark_of(name: str) -> str:
 
 
 def configured_name(config: Mapping[str, Any]) -> str:
-    """What a run's data set is called as far as its configuration says it: after its file, else after its folder."""
+    """The name of a run's data set by its configuration: of its file, else of its folder."""
     data = config.get("data", {})
     if data.get("name") == "coco":  # a format, which other captions of the same images come in too
         files = (str(data.get(split) or "") for split in ("train", "val", "test"))
@@ -64,9 +64,8 @@ def configured_name(config: Mapping[str, Any]) -> str:
 class ReportedRun:
     """A run with everything that a report shows of it.
 
-    `config` is `to_dict` of its configuration, `data` the name of its data set in the workspace ("": it is gone),
-    `records` identifies the images and captions of the data set. `facts` are for readers, `sizes` are by the name of
-    what was measured.
+    `config` is `to_dict` of its configuration. `data` is the name of its data set in the workspace, or empty. `records`
+    identifies the images and captions of the data set. `sizes` are by label.
     """
 
     name: str
@@ -79,20 +78,20 @@ class ReportedRun:
 
     @property
     def evaluated(self) -> bool:
-        """Whether anything but training has measured it."""
+        """Whether it has been evaluated after training."""
         return bool(self.sizes) or any(key.label != VALIDATION for key in self.metrics)
 
     @property
     def benchmark(self) -> str:
-        """The published data set it is on; empty if it is on none."""
+        """The published data set of the run; empty for other data."""
         return benchmark_of(self.data or configured_name(self.config))
 
     def measured(self, protocol: str, split: str) -> dict[str, float]:
-        """Metrics by name of a split under a value of `measure.protocol`, with those of `as_printed` among them."""
+        """Metrics by name of a split under a value of `measure.protocol`, including `as_printed`."""
         return self._behind(split, protocol) | self.as_printed(protocol, split)
 
     def as_printed(self, protocol: str, split: str) -> dict[str, float]:
-        """Metrics under attack by adversaries as printed (`measure.attacks.words`), named as if by our rules."""
+        """Metrics under attack by adversaries as printed (`measure.attacks.words`), under the names of ours."""
         metrics, plain, printed = self._behind(split, protocol), _attacks("shared"), _attacks(PRINTED)
         return {ours: metrics[name] for ours, name in zip(plain, printed, strict=True) if name in metrics}
 
@@ -107,14 +106,13 @@ def _attacks(words: str) -> list[str]:
 
 
 def published_tables(runs: Sequence[ReportedRun]) -> tuple[list[Table], str]:
-    """Published numbers on the runs' data sets, in tables under the runs' own numbers by the same protocol.
+    """Tables of the runs' numbers and of published numbers on the same data by the same protocol.
 
-    First come lines of systems with a run's model, loss and reading of captions, then all others, including systems
-    that are not built here.
+    Systems with a run's model, loss and reading of captions come before other published systems.
 
     Returns:
-        The tables, and a remark for below them. Without tables the remark says how to measure a run to get some. Both
-        are empty if no run is on a published data set.
+        The tables, and a remark on them. Without tables, the remark says how to measure a run to get some. Both are
+        empty if no run is on a published data set.
     """
     runs = [run for run in runs if run.benchmark]
     if not runs:
@@ -134,7 +132,7 @@ def _splits() -> list[str]:
 
 
 def unrecognised(runs: Iterable[ReportedRun]) -> list[str]:
-    """A line for each run that was measured as papers measure, on data that no paper's numbers are shown for."""
+    """A line for each run that was measured by a published protocol on data without published numbers."""
     return [
         f"{run.name}: measured by {', '.join(used)}, but no published numbers are shown, since its data set "
         f"{run.data or configured_name(run.config)!r} is not called coco or flickr30k"
@@ -183,7 +181,7 @@ def _row(label: str, note: str, columns: Sequence[Column], metrics: Mapping[str,
 
 
 def _each_once(rows: Iterable[PublishedRow], columns: Sequence[Column]) -> list[tuple[PublishedRow, list[str]]]:
-    """Rows with numbers in the columns, and their tables: a paper that repeats a system's numbers adds only a table."""
+    """Rows with numbers in the columns, and the tables they are in. Repeated numbers of a system add only a table."""
     systems: list[tuple[PublishedRow, list[str]]] = []
     for row in rows:
         if not (values := _values(row, columns)):
@@ -220,7 +218,7 @@ def _images(line: PublishedRow, unsaid: str = "") -> str:
 
 
 def _is_of(line: PublishedRow, run: ReportedRun) -> bool:
-    """Whether the run's model, loss and reading of captions are those of a preset of the line."""
+    """Whether the run has the model, loss and reading of captions of a preset of the line."""
     if any(key.startswith("measure.") for key in line.settings):
         return False
     return any(_system(run.config) == _preset(name, tuple(line.settings.items())) for name in line.presets)

@@ -18,7 +18,7 @@ class Point:
     """One configuration: `changes` as searched, `values` of every searched key, and the results of its seeds.
 
     `metrics` has one value for each of `seeds`, in their order, the objective included. `stopped`: a seed was ended
-    early, after `epochs`. `runs` and `hits` name, by seed, the run and the file of its hits per test image ("": none).
+    early, after `epochs`. `runs` and `hits` name, by seed, the run and the file of its outcomes on test ("": none).
     """
 
     label: str
@@ -40,12 +40,16 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResponseResults:
-    """`keys` are the searched keys with more than one value, `base` the preset's values of all keys of the space that
-    the preset has.
+    """Results of a sweep of trainings.
 
-    `points` are in the order of the trials; `best` is the index of the chosen one, None before any is complete.
-    `claims` are verdicts on registered claims by name. `failed` are label -> error; `left` counts trials that a cap
-    held back (-1: an unknown number).
+    Attributes:
+        keys: searched keys with more than one value.
+        base: the preset's values of the keys of the space, if it has them.
+        points: in the order of the trials.
+        best: index of the chosen point; None before any is complete.
+        left: number of trials that a cap held back; -1: unknown.
+        failed: errors by label of the trial.
+        claims: verdicts on registered claims by name.
     """
 
     name: str
@@ -103,8 +107,11 @@ def choose(points: Sequence[Point], seeds: int) -> int | None:
 
 
 def lines_of(results: ResponseResults, key: str) -> list[tuple[str, list[Point]]]:
-    """Points that differ in one key alone, sorted by it: (what else is not as in the preset, points), the preset's
-    line first. Values of one kind only; sets with one value of the key are none."""
+    """Sets of two or more points that differ only in one key, sorted by it.
+
+    Returns:
+        (other settings that differ from the preset, points) of each set, the set of the preset first.
+    """
     groups: dict[tuple[tuple[str, str], ...], list[Point]] = {}
     for point in results.points:
         if key in point.values and point.metrics.get(OBJECTIVE) and not point.stopped:

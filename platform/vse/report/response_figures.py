@@ -94,9 +94,9 @@ def _response(axis: Any, results: ResponseResults, key: str, metric: str, labels
 def _loose(results: ResponseResults, key: str) -> list[Point]:
     """Points that are dots in the panel of a key: those on none of its lines.
 
-    If the key has lines, points on a line of another key are left out at the preset's value of this key, where all of
-    them would stand above each other. They stay if they have keys that no point on its lines has, as below an
-    alternative: no other mark would show them.
+    If the key has lines, points on a line of another key are left out at the preset's value of this key, since they
+    would overlap. They stay if they have keys that no point on the lines has, as below an alternative, because no other
+    mark shows them.
     """
     own = _joined(results, key)
     others = {id(p) for each in results.keys for p in _joined(results, each)} if own else set[int]()
@@ -111,7 +111,7 @@ def _loose(results: ResponseResults, key: str) -> list[Point]:
 
 
 def _joined(results: ResponseResults, key: str) -> list[Point]:
-    """Points on the lines of a key, where these are drawn."""
+    """Points on the lines of a key, if its lines are drawn."""
     lines = lines_of(results, key)
     return [p for _, points in lines for p in points] if len(lines) <= MOST_LINES else []
 
@@ -131,7 +131,7 @@ def _line(axis: Any, points: Sequence[Point], key: str, metric: str, place: Any,
 
 
 def _scaled(axis: Any, results: ResponseResults, key: str, side: str = "x") -> Any:
-    """Set up the axis of a key and return the position of a value: its size, or its place among texts."""
+    """Set up the axis of a key and return the position of a value: its value, or its index among texts."""
     values = [p.values[key] for p in results.points if key in p.values]
     if key in results.base:
         values.append(results.base[key])
@@ -151,8 +151,11 @@ def _scaled(axis: Any, results: ResponseResults, key: str, side: str = "x") -> A
 
 
 def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
-    """The values themselves if they are few and have at most four digits, as on grids (1024); else decades, with 2 and
-    5 between them if these are few too."""
+    """Ticks and their labels on a logarithmic axis.
+
+    Few values of at most four digits are ticks themselves. Otherwise, ticks are decades, with 2 and 5
+    between few of them.
+    """
     shown = sorted(set(numbers))
     if len(shown) > 7 or not all(math.isclose(v, float(f"{v:.4g}"), rel_tol=1e-6) for v in shown):
         positive = [v for v in shown if v > 0]
@@ -164,7 +167,7 @@ def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
 
 
 def _named(values: Sequence[float]) -> list[str]:
-    """Names of ticks on a logarithmic axis, powers of ten first. Ticks too close to a named one have no name."""
+    """Labels of ticks on a logarithmic axis, powers of ten first. Ticks too close to a labelled one have none."""
     least = min(v for v in values if v > 0)
     across = {v: math.log10(v if v > 0 else least / 10) for v in values}  # the linear part below `least`: a decade
     letters = _KEY_WIDTH / max(max(across.values()) - min(across.values()), 1e-9)
@@ -201,8 +204,10 @@ def _key(figure: Any, results: ResponseResults, labels: dict[str, int], band: fl
 
 
 def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
-    """Pairs of keys that were varied together: at least four points have both away from the preset's values. A key and
-    the alternative that brings it are no pair, since the alternative has one value wherever the key is."""
+    """Pairs of keys of which at least four points have neither at the preset's value.
+
+    An alternative and the keys below it are no pair, since it has one value in all points with these keys.
+    """
     pairs = []
     for one, other in combinations(results.keys, 2):
         both = [p for p in results.complete if one in p.values and other in p.values]
@@ -215,8 +220,10 @@ def pairs_of(results: ResponseResults) -> list[tuple[str, str]]:
 
 
 def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> dict[str, bytes] | None:
-    """Every pair of keys that were varied together, with the objective as colour; of many pairs, those of the most
-    important keys (`ranked`). None if no two keys were varied together."""
+    """The objective as colour over pairs of keys that were varied together; None if there is no such pair.
+
+    Of many pairs, the pairs of the most important keys (`ranked`) are shown.
+    """
     rank = {key: place for place, key in enumerate(ranked)}
     pairs = sorted(pairs_of(results), key=lambda pair: sum(rank.get(key, len(rank)) for key in pair))[:MOST_PAIRS]
     if not pairs:

@@ -57,7 +57,7 @@ def _refuse_ensemble(workspace: Workspace, name: str) -> None:
 
 
 def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin | None) -> dict[str, str]:
-    """Preset, data set, family and seed of a run, and the sizes that its evaluations have noted."""
+    """Preset, data set, family and seed of a run, and the sizes of its evaluations."""
     facts = {} if origin is None else {"preset": str(origin)}
     for label, part in (("data set", config.get("data")), ("family", config.get("model"))):
         if isinstance(part, Mapping) and "name" in part:
@@ -119,21 +119,22 @@ def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterabl
 
 
 def _incomparable(runs: Sequence[ReportedRun]) -> list[str]:
-    """A line for each split that is not as large for every run, as after a backbone has left out images, and one for
-    attacks if settings of adversaries differ."""
+    """Lines on what cannot be compared: splits whose sizes differ, and attacks if settings of adversaries differ."""
     lines = []
     for split in dict.fromkeys(split for run in runs for split in run.sizes):
         sizes = {run.name: told_size(run.sizes[split]) for run in runs if split in run.sizes}
         if len(set(sizes.values())) > 1:
             each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
-            lines.append(f"{split}: numbers of one line are not comparable, the runs have met different sets ({each})")
+            lines.append(
+                f"{split}: numbers of one line are not comparable, the runs were measured on different sets ({each})"
+            )
     attacked = [run for run in runs if any(tasks.task(key.task)().adversaries for key in run.metrics)]
     texts = [run.config.get("text", {}) for run in attacked]
     keys = [f"text.{key}" for key in _ADVERSARIES if any(text.get(key) != texts[0].get(key) for text in texts)]
     if keys:
         lines.append(
             f"attacks: numbers of one line may not be comparable, the runs differ in {', '.join(keys)} and may have "
-            "met different adversaries; jobs/compare.py checks it"
+            "different adversaries; jobs/compare.py checks it"
         )
     return lines
 

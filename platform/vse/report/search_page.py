@@ -1,10 +1,27 @@
-"""The page of a search: a grid of pictures for every sentence, or a list of captions next to the picture."""
+"""jobs/search.py: the page of a search, every answer in `summary.json`, and lines for the terminal."""
 
-from collections.abc import Callable
+import base64
+import functools
+import io
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from vse.inference.image_search import Answer, Hit, SearchResult
-from vse.report.page import Provenance, render
+from vse.cli.command import Request
+from vse.config import fingerprint, flatten, to_dict
+from vse.data.images import UnreadableImage, open_image
+from vse.display.escaping import one_line
+from vse.errors import InputError
+from vse.inference.image_search import Answer, Hit, SearchOptions, SearchResult, check_search, place_of, search
+from vse.report.build import placed
+from vse.report.page import Provenance, provenance, render
+from vse.workspace.layout import Workspace
+from vse.workspace.provenance import command_line, write_summary
+from vse.workspace.redaction import redact_text
 
+PAGE = "search.html"
+REVISION = 1  # raise it if the same search would find something else
+THUMBNAIL = 288  # pixels: one and a half of a tile, for dense screens
 MOST = 100  # sentences on one page: a thousand would make it a hundred megabytes
 _MISSED = 3  # images that are true and rank below the hits
 _RANKS = 8  # of true items, in the heading
@@ -12,8 +29,121 @@ _RANKS = 8  # of true items, in the heading
 Thumbnail = Callable[[str], str]
 
 
+def build_search(request: Request) -> str:
+    """Search, write the page to `searches/DIGITS` and print the hits; returns the path of `summary.json`.
+
+    The same search writes to the same folder. Raises InputError as `image_search.search` does.
+    """
+    started, options = time.time(), _checked(request)
+    workspace = Workspace.open(request.workspace)
+    workspace.existing("runs", options.run, "run")
+    workspace.check_writable()
+    result = search(workspace, options)
+    folder = workspace.search(fingerprint([REVISION, to_dict(options), dict(result.fingerprints)]))
+    command, facts = placed(redact_text(command_line()), request), {**result.facts, **result.fingerprints}
+    made_with = provenance([command], {options.run: flatten(result.config)}, facts)
+    shown = functools.cache(lambda uri: thumbnail(uri, result.root))
+    folder.write_text(PAGE, search_page(result, shown, made_with))
+    path = write_summary(
+        folder,
+        job=request.job,
+        started=started,
+        configuration=result.config,
+        options=options,
+        fingerprints=result.fingerprints,
+        headline=_headline(result),
+        outputs={"page": folder.address(PAGE)},
+        details={
+            "among": f"{result.number} {result.what} of {result.among}",
+            "answers": [_as_data(answer, result) for answer in result.answers],
+            "rejects": dict(result.rejects),
+        },
+    )
+    print("\n".join(map(one_line, lines(result))))
+    return path
+
+
+def thumbnail(uri: str, root: str, side: int = THUMBNAIL) -> str:
+    """A picture as the data URI of a JPEG of at most `side` pixels a side, never enlarged.
+
+    Empty if the picture cannot be read, or if there is none, as with ready-made features.
+    """
+    try:
+        picture = open_image(uri, root)
+    except (UnreadableImage, InputError):
+        return ""
+    picture.thumbnail((side, side))
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=85, subsampling=0)
+    return f"data:image/jpeg;base64,{base64.b64encode(stream.getvalue()).decode()}"
+
+
+def plan(request: Request) -> Iterator[str]:
+    """The body of a dry run."""
+    return check_search(Workspace.open(request.workspace), _checked(request))
+
+
+def _checked(request: Request) -> SearchOptions:
+    options: SearchOptions = request.options
+    if options.images and "split" in request.changed:
+        raise InputError("split, images: search a split or a folder; leave one of the two out")
+    return options
+
+
+def lines(result: SearchResult) -> Iterator[str]:
+    """For every search a headline, then one line for each hit: rank, score, id, and its path or caption."""
+    for number, answer in enumerate(result.answers):
+        if number:
+            yield ""
+        yield f"{answer.query}: best of {result.number:,} {result.what} of {result.among}"
+        hits = (*answer.hits, *answer.missed[:1])
+        names = [one_line(hit.item.id) for hit in hits]
+        width = max(map(len, names))
+        for name, hit in zip(names, hits, strict=True):
+            mark = "*" if hit.true else " "
+            yield f"{mark}{hit.rank:5,}  {hit.score:9.4f}  {name:{width}}  {_where(hit, result)}".rstrip()
+        if answer.true_ranks:
+            yield "* true by the data set"
+        if answer.unknown:
+            yield f"not in the vocabulary: {', '.join(answer.unknown)}"
+
+
+def _where(hit: Hit, result: SearchResult) -> str:
+    return place_of(hit.item.uri, result.root) if hit.item.uri else hit.item.text
+
+
+def _headline(result: SearchResult) -> dict[str, Any]:
+    """Counts, and the best hit of a single search."""
+    headline: dict[str, Any] = {"searches": len(result.answers), "among": result.number}
+    if len(result.answers) == 1:
+        best = result.answers[0].hits[0]
+        headline |= {"best": best.item.id, "score": best.score}
+    ranks = [min(answer.true_ranks) for answer in result.answers if answer.true_ranks]
+    if ranks:
+        headline |= {"with_true": len(ranks), "true_first": sum(rank == 1 for rank in ranks)}
+    return headline
+
+
+def _as_data(answer: Answer, result: SearchResult) -> dict[str, Any]:
+    return {
+        "query": answer.query,
+        "median": answer.median,
+        "highest": answer.highest,
+        "unknown_words": list(answer.unknown),
+        "hits": [_hit(hit, result) for hit in answer.hits],
+        "missed": [_hit(hit, result) for hit in answer.missed],
+    }
+
+
+def _hit(hit: Hit, result: SearchResult) -> dict[str, Any]:
+    item = hit.item
+    where = {"path": place_of(item.uri, result.root)} if item.uri else {}
+    text = {"caption": item.text} if item.text else {}
+    return {"rank": hit.rank, "score": hit.score, "id": item.id, **where, **text, "true": hit.true}
+
+
 def search_page(result: SearchResult, thumbnail: Thumbnail, made_with: Provenance) -> str:
-    """The whole document. thumbnail: the data URI of a picture, by its URI; empty if it cannot be shown."""
+    """The HTML document. `thumbnail` returns the data URI of a picture by its URI, empty if it cannot be shown."""
     query = "a picture" if result.picture else "a sentence" if len(result.answers) == 1 else "sentences"
     candidates = f"{result.number:,} {result.what}"
     return render(

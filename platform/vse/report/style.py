@@ -1,7 +1,7 @@
-"""How figures look: as wide as the text of a page or of a paper's column, with one palette.
+"""The style of figures: one palette, and the width of a page or of a column.
 
-Figures are drawn on matplotlib's own canvas, which needs no window system and no global state. On pages they are inline
-SVG, whose colours become the variables of `templates/page.css`: these have a light and a dark value each.
+Figures are drawn on matplotlib's own canvas, without window system or global state. On pages they are inline SVG whose
+colours are variables of `templates/page.css`, with a light and a dark value each.
 """
 
 import io
@@ -53,14 +53,14 @@ _DOTS = 220  # an inch
 
 
 def styled() -> Any:
-    """A context in which figures are made, drawn and rendered."""
+    """A context for creating, drawing and rendering figures."""
     import matplotlib
 
     return matplotlib.rc_context(STYLE)
 
 
 def blank(height: float, width: float = WIDTH) -> Any:
-    """An empty figure of so many inches."""
+    """An empty figure with its size in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -70,7 +70,7 @@ def blank(height: float, width: float = WIDTH) -> Any:
 
 
 def legend_columns(labels: Sequence[str], width: float = WIDTH) -> int:
-    """The number of a legend's columns that fit into so many inches."""
+    """The number of columns of a legend that fit into a width in inches."""
     widest = max((len(label) for label in labels), default=1) * _LETTER + _HANDLE
     return max(1, min(len(labels), int(width / widest)))
 
@@ -92,9 +92,9 @@ def rendered(figure: Any) -> dict[str, bytes]:
 
 
 def inline(svg: bytes, name: str) -> Markup:
-    """A rendered figure as an element of a page, in the page's colours. `name` sets its ids apart from other figures'.
+    """A rendered figure as an element of a page, in the page's colours.
 
-    matplotlib has escaped all text in it.
+    `name` makes its ids unique on the page. matplotlib has escaped all text in it.
     """
     text = svg.decode()
     text = text[text.index("<svg") :]  # no XML declaration

@@ -1,7 +1,5 @@
 """Tables of a report: the same rows as CSV for spreadsheets, as JSON for programs and, by a template, for readers."""
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from vse.evaluation.metrics import RECALLS, WAYS, Metric
 from vse.evaluation.tasks.attacks import AttacksTask
 from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.report.curve import AlphaResults, Metrics
+from vse.report.files import csv_text
 
 PLAIN = ("plain", *WAYS.values())
 """Headings above the columns of plain retrieval."""
@@ -58,20 +57,18 @@ class Table:
 
     def only(self, groups: Sequence[str], title: str) -> "Table":
         """The same rows under the columns of some groups."""
-        kept = [k for k in self._span() if self.columns[k].group in groups]
+        kept = [k for k in range(len(self.columns)) if self.columns[k].group in groups]
         rows = tuple(Row(row.label, row.note, tuple(row.values[k] for k in kept)) for row in self.rows)
         return Table(f"{title}: {self.title}", self.split, tuple(self.columns[k] for k in kept), rows)
 
     def to_csv(self) -> str:
         """One line a row; mean and half width of the interval are columns of their own."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
         heads = [name for c in self.columns for name in (f"{self.split}/{c.metric}", f"{self.split}/{c.metric} ±95%")]
-        writer.writerow(["model", "setting", "seeds", *heads])
+        rows = []
         for row in self.rows:
             count = max((v.count for v in row.values if v is not None), default=0)
-            writer.writerow([row.label, row.note, count, *(text for v in row.values for text in _csv_pair(v))])
-        return out.getvalue()
+            rows.append([row.label, row.note, count, *(text for v in row.values for text in _csv_pair(v))])
+        return csv_text(["model", "setting", "seeds", *heads], rows)
 
     def to_data(self) -> list[dict[str, Any]]:
         """Plain data, one object a row; an interval of a single seed has no width."""
@@ -97,9 +94,6 @@ class Table:
         """The best mean of every column."""
         return [column.best(row.values[k] for row in self.rows) for k, column in enumerate(self.columns)]
 
-    def _span(self) -> range:
-        return range(len(self.columns))
-
 
 def _csv_pair(value: Interval | None) -> tuple[str, str]:
     if value is None:
@@ -124,7 +118,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def alpha_table(results: AlphaResults, split: str = "test") -> Table:
-    """Reference, then the swept model at the α of its checkpoints, at the chosen one, at 1 (sentences alone), learned.
+    """Rows of the reference, of the swept model at its configured, its chosen and α = 1, and of the learned α.
 
     Means over seeds with 95 % intervals. `rsum3` is the sum of R@1, R@5 and R@10 of image to sentence; `pairs` is the
     share of adversaries that score lower than the caption they were made from.
@@ -134,8 +128,8 @@ def alpha_table(results: AlphaResults, split: str = "test") -> Table:
 
     def add(label: str, note: str, metrics: Metrics | None) -> None:
         if metrics is not None:
-            found = (metrics.get(f"{split}/{column.metric}") for column in columns)
-            rows.append(Row(label, note, tuple(interval(values) if values else None for values in found)))
+            values = (metrics.get(f"{split}/{column.metric}") for column in columns)
+            rows.append(Row(label, note, tuple(interval(each) if each else None for each in values)))
 
     if results.reference is not None:
         add(results.reference.label, "", results.reference.metrics)
@@ -155,21 +149,21 @@ def alpha_table(results: AlphaResults, split: str = "test") -> Table:
 def curve_csv(results: AlphaResults) -> str:
     """Every metric at every α: one line an α and seed."""
     names = sorted({name for point in results.points for name in point})
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["alpha", "seed", *names])
-    for alpha, point in zip(results.alphas, results.points, strict=True):
-        for place, seed in enumerate(results.seeds):
-            writer.writerow([alpha, seed, *(repr(point[name][place]) if name in point else "" for name in names)])
-    return out.getvalue()
+    rows = [
+        [alpha, seed, *(repr(point[name][place]) if name in point else "" for name in names)]
+        for alpha, point in zip(results.alphas, results.points, strict=True)
+        for place, seed in enumerate(results.seeds)
+    ]
+    return csv_text(["alpha", "seed", *names], rows)
 
 
 def metrics_csv(rows: Mapping[str, Mapping[str, float]]) -> str:
     """Any metrics as CSV: one line an entry of `rows`, one column a metric."""
     names = sorted({name for metrics in rows.values() for name in metrics})
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["run", *names])
-    for label, metrics in rows.items():
-        writer.writerow([label, *(repr(metrics[name]) if name in metrics else "" for name in names)])
-    return out.getvalue()
+    return csv_text(
+        ["run", *names],
+        [
+            [label, *(repr(metrics[name]) if name in metrics else "" for name in names)]
+            for label, metrics in rows.items()
+        ],
+    )

@@ -1,1 +1,1 @@
-"""Studies: which runs answer the claims of the papers, registered beforehand; how they are run, and what they found."""
+"""Registered studies of the papers' claims: their arms, trainings, measures and findings."""

@@ -1,8 +1,8 @@
-"""Samples of adversaries for people to judge, and verdicts on all adversaries by a source that knows the truth.
+"""Samples of adversaries for people to judge, and verdicts on all adversaries if the source knows the truth.
 
 A sample takes some images and a number of adversaries of each kind, spread over the images. Contact sheets show the
-images, a listing the captions with their adversaries. Both stay in the workspace, because data sets may not be passed
-on. Verdicts contain neither image nor caption.
+images, a listing the captions with their adversaries. Both stay in the workspace, because data sets may not be
+redistributed. Verdicts contain neither image nor caption.
 """
 
 import hashlib
@@ -120,14 +120,14 @@ def drawn(config: RunConfig, workspace: Workspace, options: SampleOptions) -> tu
         raise InputError("images: no image is left to draw from")
     wanted = {image.id for image in images}
     seed = int.from_bytes(_key(options.sample)[:4], "big")
-    found = [s for name in options.splits for s in generated(records, language, name, seed) if s.image in wanted]
-    return images, [s for kind in KINDS for s in _spread([s for s in found if s.kind == kind], options)]
+    candidates = [s for name in options.splits for s in generated(records, language, name, seed) if s.image in wanted]
+    return images, [s for kind in KINDS for s in _spread([s for s in candidates if s.kind == kind], options)]
 
 
-def _spread(found: Sequence[Candidate], options: SampleOptions) -> list[Candidate]:
+def _spread(candidates: Sequence[Candidate], options: SampleOptions) -> list[Candidate]:
     """Up to `number` of them: one per image in turn, and for each image from its captions in turn."""
     turns: dict[str, list[Candidate]] = defaultdict(list)
-    for shown in sorted(found, key=lambda s: _key(options.sample, s.kind, s.caption, s.text)):
+    for shown in sorted(candidates, key=lambda s: _key(options.sample, s.kind, s.caption, s.text)):
         turns[shown.image].append(shown)
     rounds: list[tuple[int, bytes, Candidate]] = []
     for image, here in turns.items():
@@ -168,7 +168,7 @@ def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int, columns: 
 
 @dataclass(frozen=True, slots=True)
 class Truths:
-    """How many of all adversaries of a kind are false and true by a source that knows; `unread` it cannot read."""
+    """Shares of the adversaries of a kind that are false, true, or not understood by a source that knows the truth."""
 
     kind: str
     false: Share
@@ -188,6 +188,6 @@ def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOpt
         for shown in generated(records, language, name, seed=0, is_true=unsure):
             verdicts[shown.kind].append(is_true(shown.image, shown.text))
     return [
-        Truths(kind, *(Share(sum(v is mark for v in found), len(found)) for mark in (False, True, None)))
-        for kind, found in verdicts.items()
+        Truths(kind, *(Share(sum(v is mark for v in each), len(each)) for mark in (False, True, None)))
+        for kind, each in verdicts.items()
     ]

@@ -1,7 +1,7 @@
 """People's verdicts on adversaries: is it a grammatical sentence, and is it false of the image?
 
-A verdict names its adversary by the edit and the hash of (image, caption). Verdicts on data sets that may not be passed
-on can therefore be published and counted by anybody, and read by those who have the data set.
+A verdict names its adversary by the edit and the hash of (image, caption). So verdicts on data sets that may not be
+redistributed can be published and counted. Their adversaries can be read with the data set.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from vse.errors import InputError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """A verdict on one adversary of one sample. `grammatical` and `false` are None until somebody has looked.
+    """A verdict on one adversary of one sample. `grammatical` and `false` are None until they are filled in.
 
     `edits` are (start, end, replacement) in characters of the caption, where `@a:b` stands for characters [a, b) of
     the caption itself.
@@ -37,13 +37,13 @@ def item_hash(image: str, caption: str) -> str:
 
 
 def without_caption(edits: Iterable[Edit], caption: str) -> tuple[tuple[int, int, str], ...]:
-    """Edits as a verdict has them: a phrase of the caption that moves is named by its position, not quoted."""
-    found = []
+    """Edits in the form of a verdict: a moved phrase of the caption is given by its position."""
+    anonymous = []
     for edit in edits:
         at = caption.lower().find(edit.replacement.lower()) if " " in edit.replacement else -1
         moved = f"@{at}:{at + len(edit.replacement)}"
-        found.append((edit.start, edit.end, moved if at >= 0 else edit.replacement))
-    return tuple(found)
+        anonymous.append((edit.start, edit.end, moved if at >= 0 else edit.replacement))
+    return tuple(anonymous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def to_json_lines(verdicts: Iterable[Verdict]) -> str:
 
 def from_json_lines(text: str, where: str) -> list[Verdict]:
     """Verdicts from the lines of `to_json_lines`. Raises InputError naming `where` and the line."""
-    found = []
+    verdicts = []
     for number, line in enumerate(io.StringIO(text), 1):
         try:
             row = json.loads(line)
@@ -122,8 +122,8 @@ def from_json_lines(text: str, where: str) -> list[Verdict]:
                 raise TypeError("grammatical and false are true, false or null")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{where}, line {number}: not a verdict as this version writes it ({error})") from None
-        found.append(verdict)
-    return found
+        verdicts.append(verdict)
+    return verdicts
 
 
 def table(rows: Sequence[Tally]) -> list[str]:

@@ -1,10 +1,10 @@
-"""Whether adversaries can be told from real captions without looking at an image, and a filter that makes it harder.
+"""How well text alone tells adversaries from real captions, and filters that make it harder.
 
-Three questions of every paradigm: do a text's length or its unknown words give it away (baselines), does a classifier
-over its words, and does a language model of real captions find the adversary unlikelier than its caption? Filters are
-symmetric in a gap between the two texts of a pair: among pairs with an equally large gap, as many that favour the
-adversary are kept as that favour the caption (as SugarCrepe's refinement does; Hsieh et al., 2023), so that the gap
-says nothing afterwards. One filter takes the language model's gap, a second one the classifier's (out of fold) as well.
+Three measures of every paradigm: baselines by length and unknown words, a classifier over words, and the share of
+pairs in which a language model of real captions prefers the caption. Filters make a gap between the two texts of a pair
+symmetric: among pairs with gaps of the same size, they keep as many that favour the adversary as favour the caption,
+like SugarCrepe's refinement (Hsieh et al., 2023). One filter uses the gap of the language model, the other one also the
+gap of the classifier (out of fold).
 """
 
 import hashlib
@@ -26,8 +26,8 @@ from vse.studies.text_classifier import (
 )
 from vse.text.tokens import words
 
-GOAL = 0.65  # upper bound of the classifier's balanced accuracy that an attack on grounding should stay below
-LEAST_IMAGES = 10  # with fewer there is no telling; also two a fold
+GOAL = 0.65  # the upper bound of the classifier's balanced accuracy should not exceed it
+LEAST_IMAGES = 10  # fewer are too few to measure; at least two per fold are needed too
 _ALL, _MEAN = (0, 1, 2, 3, 4), 3  # columns of `_numbers`
 
 
@@ -71,15 +71,15 @@ class Row:
     def numbers(self) -> dict[str, float]:
         """Flat numbers for a journal, named artefacts/<paradigm>/<filter>/<what>, without spaces."""
         at = f"artefacts/{self.paradigm}/{self.filter}".replace(" ", "_")
-        found: dict[str, float] = {
+        numbers: dict[str, float] = {
             f"{at}/{name}": float(getattr(self, name))
             for name in ("pairs", "images", "coverage", "captions_covered", "unknown_captions", "unknown_adversaries")
         }
         for name in ("prefers_caption", "length", "unknown", "language_model", "text"):
             measured: Interval | None = getattr(self, name)
             if measured is not None:
-                found |= {f"{at}/{name}": measured.value, f"{at}/{name}_high": measured.high}
-        return found
+                numbers |= {f"{at}/{name}": measured.value, f"{at}/{name}_high": measured.high}
+        return numbers
 
 
 def measure(
@@ -93,8 +93,15 @@ def measure(
 ) -> list[Row]:
     """A row for every paradigm, in order of first appearance, and filter.
 
-    model and vocabulary are of captions of training images; samples of other images. A caption counts once among the
-    real texts however many adversaries it has.
+    A caption counts once among the real texts, however many adversaries it has.
+
+    Args:
+        samples: Of images that are not in the training split.
+        model: Language model of captions of training images.
+        vocabulary: Words of these captions.
+        folds: Of the classifier.
+        ngrams: Longest word n-gram of the classifier.
+        seed: Of folds and intervals.
     """
     texts = dict.fromkeys(text for sample in samples for text in (sample.caption, sample.adversary))
     judge = _Judge(
@@ -113,11 +120,11 @@ def measure(
 
 
 def symmetric(gaps: Float[np.ndarray, "samples gaps"], keys: Sequence[bytes], bins: int = 20) -> list[int]:
-    """Positions of the pairs kept, rising: as many pairs as mirror images of them, among gaps of about one size.
+    """Ascending positions of pairs to keep, so that gaps of about the same size occur equally often with either sign.
 
-    The mirror image of a pair has every gap with the other sign. Sizes of each gap fall into `bins` of equal numbers;
-    which pairs of the more frequent side stay is decided by their keys, so that the choice is the same whatever their
-    order. Pairs without any gap all stay.
+    Sizes of each gap are divided into `bins` with equal numbers of pairs. In each bin, pairs of the more frequent sign
+    are dropped in the order of their keys, which does not depend on the order of the pairs. Pairs without any gap are
+    kept.
     """
     cells = np.zeros(gaps.shape, dtype=np.int64)
     for column in range(gaps.shape[1]):
@@ -162,7 +169,7 @@ class _Judge:
         return len({sample.image for sample in samples}) >= max(LEAST_IMAGES, 2 * self.folds)
 
     def gaps(self, samples: Sequence[Sample], decided: Mapping[tuple[str, str], float] | None = None) -> np.ndarray:
-        """(samples,) positive where the adversary is the unlikelier, or looks more like one than its caption."""
+        """Gaps (samples,), positive if the adversary is less likely, or looks more like one, than its caption."""
         if decided is not None:
             return np.array([decided[s.image, s.adversary] - decided[s.image, s.caption] for s in samples])
         return np.array([self.numbers[s.caption][_MEAN] - self.numbers[s.adversary][_MEAN] for s in samples])
@@ -193,7 +200,7 @@ class _Judge:
         if not self.can_measure(samples):
             return row
 
-        def told(columns: Sequence[int]) -> Interval:
+        def accuracy(columns: Sequence[int]) -> Interval:
             decided = self.decide(texts, is_adversary, images, columns)
             guessed = np.array([decided[key] > 0 for key in zip(images, texts, strict=True)])
             return balanced_accuracy(guessed, is_adversary, images, seed=self.seed)
@@ -201,15 +208,15 @@ class _Judge:
         return replace(
             row,
             prefers_caption=self._preference(samples),
-            length=told([0]),
-            unknown=told([1, 2]),
-            language_model=told([_MEAN, 4]),
-            text=told(_ALL),
+            length=accuracy([0]),
+            unknown=accuracy([1, 2]),
+            language_model=accuracy([_MEAN, 4]),
+            text=accuracy(_ALL),
         )
 
     def _unknown_rate(self, texts: Sequence[str], chosen: np.ndarray) -> float:
-        found = [self.numbers[text] for text, one in zip(texts, chosen, strict=True) if one]
-        return sum(n[1] for n in found) / max(sum(n[0] for n in found), 1)
+        rows = [self.numbers[text] for text, one in zip(texts, chosen, strict=True) if one]
+        return sum(n[1] for n in rows) / max(sum(n[0] for n in rows), 1)
 
     def _preference(self, samples: Sequence[Sample]) -> Interval:
         gap = self.gaps(samples)

@@ -1,7 +1,7 @@
-"""The artefact test of a data set's adversaries: how far they can be told from real captions without looking.
+"""The artefact test of a data set: how well text alone tells adversaries from real captions.
 
-The language model and the vocabulary are made of the captions of training images; the adversaries are those of other
-splits, or of a file. Numbers and the keys of the pairs that the filter keeps stay; captions are written nowhere.
+The language model and the vocabulary are of captions of training images; the adversaries are of other splits, or from a
+file. No caption is written.
 """
 
 import json
@@ -61,7 +61,7 @@ class ArtefactTestOptions:
 
 
 class _NoImages:
-    """Attacks read captions; asking for features here is a defect."""
+    """Features of attacks, which read captions only: any access is an error of the program."""
 
     def channels(self, output: str) -> int:
         raise AssertionError(f"no features, {output} neither")
@@ -83,8 +83,8 @@ def measure_artefacts(
     else:
         parts = [records.split(name).name for name in options.splits]
         material = Material(records, _NoImages(), parse_dataset(config, workspace, records), {})
-        asked = product(parts, options.attacks)
-        samples = [s for name, kind in asked for s in _attacks(config, workspace, material, name, kind, options)]
+        each = product(parts, options.attacks)
+        samples = [s for name, kind in each for s in _attacks(config, workspace, material, name, kind, options)]
     if not samples:
         raise InputError("there are no adversaries to judge")
     further = (text for path in options.outside for text in read_captions(path))
@@ -106,12 +106,12 @@ def _attacks(
     captions = material.records.split(split).captions
     rules = _SOURCES[kind]
     if rules is None:
-        made, attacks = attack_split(config, workspace, material, split, options.words), tuple(ATTACKS)
+        adversaries, attacks = attack_split(config, workspace, material, split, options.words), tuple(ATTACKS)
     else:
-        made, attacks = contrast_split(config, workspace, material, split, options.words, rules), PARADIGMS
-    made = first_of_each(made, attacks, options.per_class)
+        adversaries, attacks = contrast_split(config, workspace, material, split, options.words, rules), PARADIGMS
+    adversaries = first_of_each(adversaries, attacks, options.per_class)
     for attack in attacks:
-        for text, row in zip(made.texts[attack], made.caption[attack], strict=True):
+        for text, row in zip(adversaries.texts[attack], adversaries.caption[attack], strict=True):
             caption = captions[int(row)]
             yield Sample(image=caption.image, caption=caption.text, adversary=text, paradigm=f"{kind} {attack}")
 

@@ -1,6 +1,6 @@
-"""Claims of the papers as data, registered before anything is measured, and the one way from a claim to its verdict.
+"""Claims of the papers as data, registered before anything is measured, and how verdicts on them are computed.
 
-The hash of this data is stored with every result, which shows whether a claim was changed after the measurement.
+The hash of this data is stored with every result and shows whether a claim was changed after the measurement.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A statement of a paper, and the comparisons that must all come out for it to hold."""
+    """A statement of a paper, which holds if all of its comparisons do."""
 
     name: str
     paper: str
@@ -59,7 +59,7 @@ class Claim:
 
 
 def claim(name: str, paper: str, statement: str, *comparisons: Comparison, seeds: int = SEEDS) -> Claim:
-    """A claim, written in one call."""
+    """A claim by positional arguments."""
     return Claim(name=name, paper=paper, statement=statement, comparisons=comparisons, seeds=seeds)
 
 

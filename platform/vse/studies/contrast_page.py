@@ -56,9 +56,9 @@ def page_of(
     every = [caption for group in groups for caption in group]
     if not every:
         raise InputError("captions: the files hold none")
-    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
-    found = ContrastWords(((c.parse, c.components) for c in every), rules, known)
-    generator = Generator(found.of(words), known, rules)
+    lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    vocabulary = ContrastWords(((c.parse, c.components) for c in every), rules, lexicon)
+    generator = Generator(vocabulary.of(words), lexicon, rules)
     started = time.process_time()
     slots = [each for group in groups for each in generator.of_image(group)]
     headline = {"captions": float(len(every)), "captions_per_cpu_second": len(every) / (time.process_time() - started)}
@@ -92,5 +92,5 @@ def _numbers(slots: Sequence[Sequence[Slot]]) -> dict[str, float]:
     counts = {
         name: [sum(len(s) for s in each if s.paradigm in kinds) for each in slots] for name, kinds in names.items()
     }
-    per_caption = {f"{name}_per_caption": sum(found) / len(found) for name, found in counts.items()}
-    return per_caption | {f"{name}_share": sum(map(bool, found)) / len(found) for name, found in counts.items()}
+    per_caption = {f"{name}_per_caption": sum(each) / len(each) for name, each in counts.items()}
+    return per_caption | {f"{name}_share": sum(map(bool, each)) / len(each) for name, each in counts.items()}

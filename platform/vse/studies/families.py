@@ -9,17 +9,17 @@ from vse.studies.univse_claims import ABLATION_CLAIMS
 
 
 def _rates(own: float) -> tuple[Changes, ...]:
-    """What a family may choose from, the same for each: VSE++'s rate, a quarter of it, four times and sixteen times it.
+    """The learning rates of the search: VSE++'s rate, a quarter of it, four times and sixteen times it.
 
-    The last was added when UniVSE and VSE-C chose the highest of three: a best rate at the end of its grid says little.
+    The last was added when UniVSE and VSE-C chose the highest of three rates, since the optimum may then lie beyond.
     """
     return tuple({"optim.lr": rate} for rate in (own / 4, own, 4 * own, 16 * own))
 
 
-# What the hand-made presets of both GRU families get, and the twins' word embeddings: one schedule, one width.
+# The schedule of the hand-made presets of both GRU families, and the width of the twins' word embeddings.
 _FIFTEEN = {"train.epochs": 15, "objective.warmup": 8}
 _WIDE = {"model.word_dim": 128}
-# What ablates VSE++ has its preset; here it is trained as the twins of other families are.
+# Ablations of VSE++ have its preset, but are trained like the twins of other families here.
 _OF_VSEPP = ("vse", "vse0", "vsepp_gpo", "vsepp_infonce", "vsepp_sigmoid")
 _AS_TWINS = {"train.epochs": 15, "optim.every": 8}
 # Family -> systems that train at the rate which its first one chose.
@@ -63,7 +63,7 @@ def _twins(families: Mapping[str, tuple[str, ...]], where: str, changes: Changes
 
 FAMILIES_SCENES = Study(
     name="families_scenes",
-    # Sizes and schedules come from the one transform, so that within a claim only what it names differs; each family
+    # Sizes and schedules come from the one transform, so within a claim only its subject differs. Each family
     # has the best of four rates. Relational arms keep their last epoch, as the thesis does (3.4), others their best.
     # Fisher vectors of 150-word vocabularies need few dimensions.
     data={"data.seed": 1},

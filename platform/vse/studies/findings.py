@@ -25,7 +25,9 @@ _CONTRAST = (
     *(f"own_pool_{kind}/r1" for kind in contrast_classes()),
     *(f"attack_contrast_{kind}/{metric}" for kind in contrast_classes() for metric in ("r1", "pair_accuracy")),
 )
-SCHEMA_VERSION = 2  # 2: seconds have an interval; the design is hashed; what could be seen is after Holm
+SCHEMA_VERSION = (
+    2  # 2: seconds have an interval; the design is hashed; detectable differences are after Holm's correction
+)
 
 
 def row_metrics() -> tuple[str, ...]:
@@ -85,20 +87,20 @@ class Results:
             sample = self.sample(arm.model, arm.split, words, arm.alpha, metric)
             return sample.of_seed(arm.seed) if isinstance(arm, RunOf) else sample
 
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for paper in dict.fromkeys(claim.paper for claim in claims):
             of_paper = [claim for claim in claims if claim.paper == paper]
             own = [claim for claim in of_paper if self._answerable(claim, lookup)]
             if own:
                 elsewhere = sum(claim.paper == paper for claim in SWEEP_CLAIMS)
                 verdicts = answer(lookup, own, registered=len(of_paper) + elsewhere)
-                found |= {name: asdict(verdict) for name, verdict in verdicts.items()}
-        return found
+                answers |= {name: asdict(verdict) for name, verdict in verdicts.items()}
+        return answers
 
     def _answerable(self, claim: Claim, lookup: Callable[[Arm, str], Sample]) -> bool:
-        asked = [(arm, comparison.metric) for comparison in claim.comparisons for _, arm in comparison.terms]
-        done = all(len(self.arms.get(arm.model, ())) == self.planner.seeds for arm, _ in asked)
-        return done and all(lookup(arm, metric).defined for arm, metric in asked)
+        terms = [(arm, comparison.metric) for comparison in claim.comparisons for _, arm in comparison.terms]
+        done = all(len(self.arms.get(arm.model, ())) == self.planner.seeds for arm, _ in terms)
+        return done and all(lookup(arm, metric).defined for arm, metric in terms)
 
     def table(self, words: str) -> list[dict[str, Any]]:
         """One row per arm, split and alpha: each metric as [mean, low, high], a 95 % interval over seeds and images.
@@ -119,18 +121,18 @@ class Results:
                     }
                     # a small data set may have no adversary of a class
                     samples = {metric: sample for metric, sample in samples.items() if sample.defined}
-                    found = bootstrap_all([[(1.0, sample)] for sample in samples.values()], replicates=1000)
+                    results = bootstrap_all([[(1.0, sample)] for sample in samples.values()], replicates=1000)
                     row = {"arm": name, "split": split, "alpha": alpha, "seeds": len(trainings), "seconds": taken}
                     means = {
                         metric: [one.estimate, *one.interval(method="percentile")]
-                        for metric, one in zip(samples, found, strict=True)
+                        for metric, one in zip(samples, results, strict=True)
                     }
                     rows.append(row | means)
         return rows
 
 
 def findings(planner: Planner, arms: dict[str, list[Training]], command: str) -> dict[str, Any]:
-    """The content of `results.json`. The arms of the claims must be done; of other arms, the seeds that are count."""
+    """The content of `results.json`. The arms of the claims must be done; other arms have their finished seeds."""
     done = {
         name: [training for training in trainings if planner.archive.summary(training) is not None]
         for name, trainings in arms.items()
@@ -168,14 +170,13 @@ def findings(planner: Planner, arms: dict[str, list[Training]], command: str) ->
 
 
 def code_behind(archive: TrainingArchive, trainings: Sequence[Training]) -> list[str]:
-    """The distinct commits under which finished trainings were trained and measured; "not recorded" for those whose
-    summary has none."""
+    """The distinct commits under which trainings were trained and measured; "not recorded" if a summary has none."""
     done = [training for training in trainings if archive.summary(training) is not None]
     return sorted({name for one in done for name in list(map(name_of, archive.code_of(one))) or ["not recorded"]})
 
 
 def _rounded(value: Any) -> Any:
-    """Plain data with four digits behind the point, or four that count where it is a p; numpy's become Python's."""
+    """Plain data with four decimals, or four significant digits of p values; numpy scalars become Python's."""
     if isinstance(value, dict):
         return {k: float(f"{v:.4g}") if k in ("p_holds", "p_fails") else _rounded(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What the systems and arms of studies are called in print."""
+"""Printed names of the systems and arms of studies."""
 
 SYSTEMS = {
     "vsepp": "VSE++",
@@ -66,9 +66,9 @@ _OF_THE_REST = {"": "", "_steps": ", as many steps", "_unpaired": ", rest unpair
 
 
 def label_of(arm: str) -> str:
-    """The printed name of an arm, or of a preset without its data; its own name in words where it has none.
+    """The printed name of an arm, or of a preset without its data; its own name in words if it has none.
 
-    An arm of few pairs is its system, the percentage of the pairs, and what becomes of the rest.
+    An arm of few pairs is its system, the percentage of the pairs, and the use of the rest.
     """
     for use, about in _OF_THE_REST.items():
         system, _, percent = arm.removesuffix(use).rpartition("_")

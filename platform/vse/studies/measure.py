@@ -1,8 +1,8 @@
 """Measures a trained arm: retrieval per image on every split, under attack, and on the test splits of other data.
 
-Where each pair is scored by itself, adversaries among all images are most of the work: SCAN on scenes would take eleven
-minutes for them after three of training. There VSE-C's adversaries meet their own image alone, and only the first split
-is attacked.
+If a model scores each pair by itself, adversaries among all images are most of the work: SCAN on scenes would take
+eleven minutes for them after three of training. For such models, VSE-C's adversaries are scored with their own image
+only, and only the first split is attacked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from vse.studies.trainings import Training
 from vse.training.inputs import Material
 from vse.workspace.layout import Workspace
 
-Found = Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]]
+Scored = Mapping[str, tuple[Retrieval, Mapping[str, Attacked]]]
 """`alpha_key` -> plain retrieval, and retrieval under each attack."""
 
 
@@ -89,13 +89,13 @@ def _split(subject: _Subject, split: str) -> Tables:
             sets |= named
         if counter is None:
             points = evaluate_alphas(family, codes.images, codes.captions, caption_to_image, sets, training.alphas)
-            found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
+            scored: Scored = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
         else:
             attacks = {name: attack(family, codes.images, counter, each)[0] for name, each in sets.items()}
-            found = {alpha_key(None): (counter.result(), attacks)}
+            scored = {alpha_key(None): (counter.result(), attacks)}
             if subject.pairwise:
                 tables |= _own_pairs(split, words, family, codes, counter, named)
-        tables |= _tables(split, words, found, codes)
+        tables |= _tables(split, words, scored, codes)
         if contrast:
             tables |= _own_pools(split, words, family, codes, contrast, training.alphas)
     return tables
@@ -123,20 +123,20 @@ def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Table
         points = evaluate_alphas(
             trained.family, codes.images, codes.captions, codes.caption_to_image, {}, training.alphas
         )
-        found: Found = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
+        scored: Scored = {alpha_key(p.alpha): (p.retrieval, p.attacks) for p in points}
     else:
-        found = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image), {})}
+        scored = {alpha_key(None): (retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image), {})}
     tables: Tables = {}
     for words in WORDS:
-        tables |= _tables(name, words, found, codes)
+        tables |= _tables(name, words, scored, codes)
     return tables
 
 
-def _tables(split: str, words: str, found: Found, codes: Codes) -> Tables:
+def _tables(split: str, words: str, scored: Scored, codes: Codes) -> Tables:
     caption_to_image, num_images = codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values())))
     return {
         Key(split, words, alpha, metric): value
-        for alpha, (retrieval, attacked) in found.items()
+        for alpha, (retrieval, attacked) in scored.items()
         for metric, value in per_image(retrieval, attacked, caption_to_image, num_images).items()
     }
 
@@ -144,7 +144,7 @@ def _tables(split: str, words: str, found: Found, codes: Codes) -> Tables:
 def _own_pairs(
     split: str, words: str, family: Family, codes: Codes, counter: RetrievalCounter, sets: Mapping[str, AttackSet]
 ) -> Tables:
-    """Of adversaries that meet their own image alone, the share that loses against the caption they were made from."""
+    """Share of adversaries that score lower with their own image than the caption they were made from."""
     num_images = len(next(iter(codes.images.values())))
     tables: Tables = {}
     for name, each in sets.items():

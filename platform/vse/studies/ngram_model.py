@@ -16,7 +16,7 @@ START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 
 @dataclass(frozen=True, eq=False)
 class _Order:
-    """One order of n-grams: counts (of continuations below the highest order), and what each history was seen with."""
+    """N-grams of one order: counts (of continuations below the highest order), totals and kinds by history."""
 
     counts: dict[tuple[str, ...], int]
     totals: dict[tuple[str, ...], int]
@@ -26,7 +26,7 @@ class _Order:
 
 @dataclass(frozen=True, eq=False)
 class NgramModel:
-    """Probabilities of the next word given the `order - 1` before it; words it has not seen share one, `<unk>`."""
+    """Probabilities of the next word given the `order - 1` before it; unseen words count as `<unk>`."""
 
     order: int
     vocabulary: frozenset[str]
@@ -50,7 +50,7 @@ class NgramModel:
 
     def probability(self, word: str, history: Sequence[str]) -> float:
         """P(word | the last `order - 1` of history); sums to one over `vocabulary` for every history."""
-        known = word if word in self.vocabulary else UNKNOWN
+        token = word if word in self.vocabulary else UNKNOWN
         past = tuple(w if w in self.vocabulary or w == START else UNKNOWN for w in history)
         value = 1.0 / len(self.vocabulary)
         for length, order in enumerate(self._orders):
@@ -58,7 +58,7 @@ class NgramModel:
             total = order.totals.get(context, 0)
             if len(context) < length or not total:
                 break
-            seen = max(order.counts.get((*context, known), 0) - order.discount, 0.0)
+            seen = max(order.counts.get((*context, token), 0) - order.discount, 0.0)
             value = (seen + order.discount * order.kinds[context] * value) / total
         return value
 
@@ -69,9 +69,9 @@ class NgramModel:
         return [math.log(self.probability(padded[k], padded[max(0, k - first) : k])) for k in range(first, len(padded))]
 
     def score(self, text: str) -> float:
-        """Mean log-probability a token, so that longer texts are not unlikelier for their length."""
-        found = self.log_probabilities(text)
-        return sum(found) / len(found)
+        """Mean log-probability a token, which does not depend on the length of the text."""
+        scores = self.log_probabilities(text)
+        return sum(scores) / len(scores)
 
 
 def _padded(tokens: Sequence[str], order: int) -> list[str]:
@@ -86,6 +86,6 @@ def _order_of(counts: dict[tuple[str, ...], int]) -> _Order:
         kinds[gram[:-1]] += 1
     once = sum(count == 1 for count in counts.values())
     twice = sum(count == 2 for count in counts.values())
-    # n1 / (n1 + 2 n2); never nothing, or a word unseen after a history would be impossible
+    # n1 / (n1 + 2 n2); never 0, so that unseen words keep some probability
     discount = min(0.9, max(0.1, once / (once + 2 * twice))) if once else 0.5
     return _Order(dict(counts), dict(totals), dict(kinds), discount)

@@ -1,4 +1,4 @@
-"""The trainings of a study: its search, then its arms seed by seed, as far as earlier results allow."""
+"""The trainings of a study: its search, then its arms seed by seed, which depend on earlier results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ class Planner:
         return trainings
 
     def in_order(self, arms: dict[str, list[Training]]) -> list[Training]:
-        """The arms that answer the claims first, then those of equal time, then the others; each seed by seed."""
+        """The arms that answer the claims first, then the arms of equal time, then the others; each seed by seed."""
         parts: tuple[list[list[Training]], ...] = ([], [], [])
         for name, trainings in arms.items():
             if not self.only or name in self.only:
@@ -109,7 +109,7 @@ class Planner:
         return bool(first) and len(self.summaries(first)) == len(first)
 
     def summaries(self, trainings: Iterable[Training]) -> list[dict[str, Any]]:
-        """The summaries of those trainings that are done."""
+        """The summaries of the trainings that are done."""
         return [summary for each in trainings if (summary := self.archive.summary(each)) is not None]
 
     def _factor(self, arm: StudyArm, arms: dict[str, list[Training]]) -> float | None:

@@ -77,12 +77,12 @@ def verdicts(
     claims: Sequence[Insensitive] = SWEEP_CLAIMS,
     replicates: int = REPLICATES,
 ) -> dict[str, Any]:
-    """Verdicts, as plain data, on the claims all of whose arms are there; `samples` gives an arm's results of a metric.
+    """Verdicts, as plain data, on the claims whose arms all have samples; `samples` returns a metric of an arm.
 
     `effects` are the arms' distances from the mean with 95 % intervals, on the paper's scale. Holm's correction also
     counts the paper's claims on ablations, which a study answers.
     """
-    found: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     for each in claims:
         if not all(arm in samples for arm in each.arms):
             continue
@@ -97,7 +97,7 @@ def verdicts(
         verdict = answer(
             lambda arm, _, scaled=scaled: scaled[arm.model], [each.claim()], replicates=replicates, registered=of_paper
         )
-        found[each.name] = {
+        answers[each.name] = {
             "statement": each.statement,
             "hash": registered_hash([each.claim()]),
             "mean": mean,
@@ -106,4 +106,4 @@ def verdicts(
             "seeds_needed": each.claim().seeds,
             **asdict(verdict[each.name]),
         }
-    return found
+    return answers

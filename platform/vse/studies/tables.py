@@ -12,8 +12,8 @@ from vse.evaluation.per_image import PerImage
 
 
 class Key(NamedTuple):
-    """The subject of a table: a test split or the name of a transfer, `attacks.WORDS` of the adversaries, an
-    `alpha_key`, and a metric without its split."""
+    """The key of a table: a test split or the name of a transfer, `attacks.WORDS` of the adversaries, an `alpha_key`,
+    and a metric without its split."""
 
     split: str
     words: str

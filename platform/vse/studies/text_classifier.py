@@ -1,7 +1,7 @@
-"""How far a classifier that reads text alone tells two kinds of text apart, out of fold, with an interval by image.
+"""Out-of-fold accuracy of a classifier of texts, with an interval over images.
 
-Logistic regression on word n-grams and given numbers (scikit-learn). All texts of an image are in one fold, so nothing
-is told by having seen the image's other captions. Balanced accuracy: 0.5 is guessing.
+Logistic regression on word n-grams and given numbers (scikit-learn). All texts of an image are in one fold, so that
+other captions of the image give nothing away. Balanced accuracy: 0.5 is chance.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Interval:
 
 
 def folds_by_image(images: Sequence[str], folds: int, seed: int) -> np.ndarray:
-    """Fold of every text: images are dealt out in a random order, so folds have equal numbers of them."""
+    """Fold of every text: images are assigned in random order, in equal numbers."""
     distinct = list(dict.fromkeys(images))
     order = np.random.default_rng(seed).permutation(len(distinct))
     fold = {distinct[image]: place % folds for place, image in enumerate(order)}
@@ -44,10 +44,17 @@ def decide_out_of_fold(
     ngrams: int = 0,
     strength: float = 1.0,
 ) -> Float[np.ndarray, " texts"]:
-    """How much like an adversary each text looks to a classifier fitted to the other folds; above zero is its guess.
+    """Decision of a classifier fitted to the other folds for each text; positive for adversaries.
 
-    ngrams: word n-grams up to that length, as present or absent; 0 for the numbers alone. strength: inverse of the
-    penalty. Kinds weigh equally however many texts each has.
+    Both classes have the same weight.
+
+    Args:
+        texts: Real captions and adversaries.
+        is_adversary: The class of each text.
+        fold: Fold of each text.
+        numbers: Further features.
+        ngrams: Longest word n-gram, present or absent; 0: the numbers only.
+        strength: Inverse of the penalty.
     """
     from sklearn.linear_model import LogisticRegression  # takes a second to import
 

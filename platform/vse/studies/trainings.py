@@ -46,8 +46,8 @@ class Training:
     def measured(self) -> dict[str, Any]:
         """What is measured, as plain data."""
         transfers = {name: dict(changes) for name, changes in self.transfers}
-        asked = {"alphas": self.alphas, "splits": self.splits, "contrast": self.contrast, "transfers": transfers}
-        return canonical({"revision": REVISION, **asked})
+        request = {"alphas": self.alphas, "splits": self.splits, "contrast": self.contrast, "transfers": transfers}
+        return canonical({"revision": REVISION, **request})
 
     @cached_property
     def name(self) -> str:

@@ -132,8 +132,8 @@ class Budget:
             raise InputError("sweep.max_gpu_hours: trials of this sweep take no GPU; use sweep.max_seconds")
         if self.caps.max_cost and not self.caps.price:
             hour = "GPU-hour" if self.need.gpus else "CPU-hour"
-            asked = f"sweep.max_cost={self.caps.max_cost:g}"
-            raise InputError(f"{asked}: needs sweep.price, the price of a {hour} of trials")
+            key = f"sweep.max_cost={self.caps.max_cost:g}"
+            raise InputError(f"{key}: needs sweep.price, the price of a {hour} of trials")
 
     def money(self, seconds: float, had: Resources | None = None) -> float:
         """The price of trials.

@@ -104,7 +104,7 @@ def run_proposed(
             trial_name_creator=_name,
             trial_dirname_creator=_name,
         )
-        place = functools.partial(_place, asked=need.of_trial(), kept_to=kept_to)
+        place = functools.partial(_place, resources=need.of_trial(), kept_to=kept_to)
         work = tune.with_resources(functools.partial(run_function, function=function), place)
         ray_private.keep_credentials_from_trials()
         for name, value in _ENVIRONMENT.items():
@@ -124,14 +124,14 @@ def _name(trial: Any) -> str:
     return f"trial-{trial.trial_id}"
 
 
-def _place(config: dict[str, Any], asked: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
+def _place(config: dict[str, Any], resources: dict[str, float], kept_to: dict[str, str]) -> tune.PlacementGroupFactory:
     """The resources of a trial, on nodes that `kept_to` selects, except for the nodes that it avoids."""
     selector = dict(kept_to)
     if config.get(AVOIDED):
         selector[_NODE_LABEL] = f"!in({','.join(config[AVOIDED])})"
     if not selector:
-        return tune.PlacementGroupFactory([asked])
-    return tune.PlacementGroupFactory([asked], bundle_label_selector=[selector])
+        return tune.PlacementGroupFactory([resources])
+    return tune.PlacementGroupFactory([resources], bundle_label_selector=[selector])
 
 
 def _kept_to(need: Resources) -> dict[str, str]:
@@ -158,6 +158,6 @@ def _elsewhere(need: Resources, left_out: Sequence[str]) -> bool:
 
 def _holding(need: Resources, could: Capacity) -> int:
     """The largest number of nodes that could each hold a trial."""
-    asked = need.of_trial()
-    cpus, gpus = asked.get("CPU", 0.0), asked.get("GPU", 0.0)
+    resources = need.of_trial()
+    cpus, gpus = resources.get("CPU", 0.0), resources.get("GPU", 0.0)
     return replace(could, kinds=tuple(kind for kind in could.kinds if kind.holds(cpus, gpus))).nodes

@@ -84,8 +84,6 @@ class SickNodes:
         return self.clock() - self._rested < PAUSE
 
 
-log = logging.getLogger(__name__)
-
 EVERY = 2.0  # seconds between looks at the nodes
 FIRST = 60.0  # seconds to the first warning; each next one comes after twice as long
 
@@ -127,7 +125,7 @@ class ResourceWatch:
     quota, or spot instances may be reclaimed as soon as they join.
 
     Args:
-        asked: CPU and GPU of one node for a trial's own process.
+        resources: CPU and GPU of one node for a trial's own process.
         nested: Whether trials start workers, which need resources too.
         deadline: `look` raises after so many seconds in which no trial ran and no node was up that could hold one. By
             default, as long as workers of a training wait. A node that other jobs use counts as one that could.
@@ -139,7 +137,7 @@ class ResourceWatch:
 
     def __init__(
         self,
-        asked: Mapping[str, float],
+        resources: Mapping[str, float],
         *,
         nested: bool = False,
         deadline: float | None = None,
@@ -148,7 +146,7 @@ class ResourceWatch:
         without_resources: Callable[[], int] = trainings_without_resources,
         release: Callable[[], object] = remove_orphaned_placement_groups,
     ) -> None:
-        self.asked, self.nested, self.clock, self.nodes = dict(asked), nested, clock, nodes
+        self.resources, self.nested, self.clock, self.nodes = dict(resources), nested, clock, nodes
         self.without_resources, self.release = without_resources, release
         self.deadline = placement_seconds() if deadline is None else deadline
         self._looked = self._moved = clock()
@@ -205,11 +203,11 @@ class ResourceWatch:
             self._short.due(False, now)
             return
         nodes = living([node for node in self.nodes() if node.get("NodeID") not in avoided])
-        room = nodes.room(self.asked.get("CPU", 0.0), self.asked.get("GPU", 0.0))
+        room = nodes.room(self.resources.get("CPU", 0.0), self.resources.get("GPU", 0.0))
         self._none = (now if self._none is None else self._none) if not room and not running else None
         total = nodes.total()
         has = f"the cluster has {total['CPU']:g} CPUs and {total['GPU']:g} GPUs on {nodes.nodes} nodes"
-        asks = f"{self.asked.get('CPU', 0.0):g} CPUs and {self.asked.get('GPU', 0.0):g} GPUs of one node"
+        asks = f"{self.resources.get('CPU', 0.0):g} CPUs and {self.resources.get('GPU', 0.0):g} GPUs of one node"
         if self._none is not None and now - self._none >= self.deadline:
             raise PlacementError(
                 f"no node came in {self.deadline:g} s that could hold a trial: each needs {asks}, {waiting} wait, "

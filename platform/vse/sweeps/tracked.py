@@ -44,10 +44,10 @@ class TrackedRuns:
 
     def _open(self) -> None:
         journal, plan = self.journal(), self.plan
-        asked = {key: _text(value) for key, value in flatten(self.request.options).items()}
+        options = {key: _text(value) for key, value in flatten(self.request.options).items()}
         # tags, because another call may have other options, and MLflow keeps the first value of a parameter
         preset = {} if self.request.preset is None else {"preset": redact_text(self.request.preset)}
-        journal.start(self.name, name=self.name, tags={"kind": plan.kind, **preset, **asked, **run_tags()})
+        journal.start(self.name, name=self.name, tags={"kind": plan.kind, **preset, **options, **run_tags()})
         journal.params({**flatten(plan.config), "rule": plan.rule})
         journal.describe("asked", f"{escaped(plan.question)}\n\n{escaped(plan.rule)}")
         page = shlex.join(["python", "jobs/report.py", f"sweep={self.name}", *self.request.elsewhere])
@@ -63,16 +63,16 @@ class TrackedRuns:
     def close(self, status: Status) -> None:
         """End the parent run, unless it has ended or never started."""
         journal = self.journal()
-        story = read(journal.path)
-        if story.run and story.status == "running":
+        state = read(journal.path)
+        if state.run and state.status == "running":
             journal.end(status)
 
     def record_trial(self, entry: Entry) -> None:
         """Write the tracked runs of a trial that has ended, each once."""
         for child in self.plan.children(entry):
             journal = self.journal("trials", child.id)
-            story = read(journal.path)
-            if story.status == entry.state and story.tags.get("attempts") == str(entry.attempts):
+            state = read(journal.path)
+            if state.status == entry.state and state.tags.get("attempts") == str(entry.attempts):
                 continue
             with journal.together():  # one upload for all lines: Tune's loop waits meanwhile
                 self._record_child(journal, child, entry)

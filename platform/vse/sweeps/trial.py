@@ -3,28 +3,24 @@
 Trials run in Tune's actors, which import them by name. Arguments and results are plain data.
 """
 
-import contextlib
 import functools
-import io
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from vse.adversaries.attacks import ATTACKS
-from vse.config import fingerprint, override, to_dict
+from vse.config import override, to_dict
 from vse.errors import DamagedError, InputError
-from vse.evaluation.per_image import PerImage, per_image
-from vse.evaluation.retrieval import retrieve
+from vse.evaluation.outcomes import unpack
+from vse.evaluation.per_image import PerImage
 from vse.evaluation.tasks.alpha_curve import AlphaCurveTask
 from vse.presets import from_data
 from vse.stages import pipeline
 from vse.stages.measuring.options import MeasureOptions, SharedOptions
-from vse.stages.measuring.stage import measure, measure_run
-from vse.stages.trained import device_of, encode_split, load_run
+from vse.stages.measuring.stage import measure, measure_run, measures_file
+from vse.stages.trained import load_run
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.plan import ARM, MATERIAL, SweepCall, label_of
@@ -45,7 +41,7 @@ OBJECTIVES = {
     "both": "mean of (validation rsum / 6, which is the mean recall) and pair accuracy on validation (mean over the "
     "attacks), both in percent",
 }
-_HITS_REVISION = 1  # part of the name of files of hits
+_TEST_TASK = "retrieval"  # measured on the test split, if there is one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,7 +118,7 @@ def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: s
         metrics |= measure_run(run, trained.workspace, ["attacks"], _options(trained, ("val",)))
     hits = ""
     if "test" in trained.material.records.split_names:
-        tested, hits = measure_test(run, trained.material, trained.device)
+        tested, hits = measure_test(run, trained.workspace, trained.device)
         metrics |= tested
     return {
         **trained.numbers,
@@ -272,49 +268,42 @@ def past_epochs(run: Folder) -> list[dict[str, float]]:
         return []
 
 
-def measure_test(run: Folder, material: Material, device: str = "cpu") -> tuple[dict[str, float], str]:
+def measure_test(run: Folder, workspace: Workspace, device: str = "cpu") -> tuple[dict[str, float], str]:
     """Plain retrieval on the test split, measured once for the weights of a run.
 
     Args:
         run: Its folder.
-        material: The data of the run.
-        device: A key of `device_of`.
+        workspace: Where it is.
+        device: The key `measure.device`.
 
     Returns:
-        The metrics, and the name of the file with the hits of every image.
+        The metrics, and the name of the file with the outcome of every query.
     """
-    trained = load_run(run)
-    folder, stem = run.child("evaluation"), f"hits-test-{fingerprint([trained.weights, _HITS_REVISION])}"
-    with contextlib.suppress(InputError, FileNotFoundError, NotADirectoryError, KeyError, TypeError):
-        read_hits(run, f"{stem}.npz")
-        return folder.read_json(f"{stem}.json")["metrics"], f"{stem}.npz"
-    codes = encode_split(trained.to(device_of(device)), material, "test")
-    retrieval = retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image)
-    table = per_image(retrieval, {}, codes.caption_to_image.cpu().numpy(), len(next(iter(codes.images.values()))))
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **table)  # type: ignore[arg-type]  # names are no keyword of savez
-    metrics = {f"test/{name}": value for name, value in retrieval.metrics().items()}
-    folder.write_bytes(f"{stem}.npz", buffer.getvalue())
-    folder.write_checked(f"{stem}.json", {"metrics": metrics, "hits": entry_of(buffer.getvalue())})
-    return metrics, f"{stem}.npz"
-
-
-def read_hits(run: Folder, name: str) -> PerImage:
-    """Hits per image as `measure_test` wrote them. Raises DamagedError if they are not whole."""
-    folder = run.child("evaluation")
-    written, packed = folder.read_json(f"{name.removesuffix('.npz')}.json"), folder.read_bytes(name)
-    if not isinstance(written, dict) or written.get("hits") != entry_of(packed):
-        raise DamagedError(f"{folder.address(name)}: damaged")
-    data = np.load(io.BytesIO(packed), allow_pickle=False)
-    return {key: data[key] for key in data.files}
+    options = MeasureOptions(splits=("test",), device=device)
+    measures = measure([run], run.child("evaluation"), workspace, [_TEST_TASK], options).tasks[_TEST_TASK]
+    values = {
+        f"test/{name}": value
+        for name, value in measures.values["test"].items()
+        if measures.task.metric(name).higher_is_better is not None
+    }
+    return values, measures.table
 
 
 def hits_of(workspace: Workspace, run: str, name: str) -> PerImage:
-    """Hits per image of a run. If their file is missing or damaged, they are measured again."""
+    """Hits per image of a run, from the file that `measure_test` named. If it is missing or damaged, measure again."""
     folder = workspace.run(run)
     try:
-        return read_hits(folder, name)
-    except (FileNotFoundError, DamagedError) as error:
+        return _read_hits(folder, name)
+    except (FileNotFoundError, InputError) as error:
         log.warning("%s; measured again", error)
-        measure_test(folder, pipeline.prepare(load_run(folder).config, workspace))
-        return read_hits(folder, name)
+        measure_test(folder, workspace)
+        return _read_hits(folder, name)
+
+
+def _read_hits(run: Folder, name: str) -> PerImage:
+    folder = run.child("evaluation")
+    digits = name.rpartition(".")[0].rpartition("-")[2]
+    written, packed = folder.read_json(measures_file(_TEST_TASK, digits)), folder.read_bytes(name)
+    if written["files"].get(name) != entry_of(packed):
+        raise DamagedError(f"{folder.address(name)}: damaged")
+    return unpack(packed)[0]["test"].table

@@ -30,11 +30,16 @@ class Journal:
     """Appends the records of one run to a file. Opening it creates the directory; no method raises on a full disk."""
 
     def __init__(self, path: str | os.PathLike[str], *, mirror: Callable[[bytes], None] | None = None) -> None:
-        """`mirror` gets the whole file after every step's metrics and at the end, but see `together`: for stores that
-        cannot append."""
+        """Open the journal at `path`.
+
+        Args:
+            path: the file.
+            mirror: called with the whole file after the metrics of every step and at the end (see `together`), for
+                stores that cannot append.
+        """
         self.path = Path(path)
         self._mirror = mirror
-        self._together = False  # whether what comes now is copied at the end of it
+        self._together = False  # whether records are mirrored at the end of `together`
         self._warned = False
         self._torn = _ends_mid_line(self.path)
 
@@ -49,7 +54,7 @@ class Journal:
             try:
                 self._copy()
             except (OSError, ValueError) as error:
-                self._warn("what was told", error)
+                self._warn("a copy", error)
 
     def start(
         self,
@@ -61,12 +66,19 @@ class Journal:
         tags: Mapping[str, Any] | None = None,
         ago: float = 0.0,
     ) -> None:
-        """Say which run this is. `run` is its permanent id (the fingerprint of configuration and seed); `parent` is the
-        id of the run it is nested under, in the same experiment; `ago` says how many seconds earlier it began, for runs
-        that are told of at their end. Starting again after a kill changes nothing."""
+        """Start the run, or continue it after a kill.
+
+        Args:
+            run: its permanent id, the fingerprint of configuration and seed.
+            name: shown by trackers; by default the id.
+            experiment: of MLflow.
+            parent: id of the run that it is nested under, in the same experiment.
+            tags: as for `tags`.
+            ago: how many seconds ago it began, for runs that are recorded at their end.
+        """
         began = time.time_ns() // 1_000_000 - round(1000 * ago)
-        known = {"run": run, "name": name or run, "experiment": experiment, "parent": parent, "began": began}
-        self._append("start", known)
+        record = {"run": run, "name": name or run, "experiment": experiment, "parent": parent, "began": began}
+        self._append("start", record)
         if tags:
             self.tags(tags)
 
@@ -95,30 +107,36 @@ class Journal:
             self._append("metrics", {"step": int(step), "values": finite})
 
     def artifact(self, path: str | os.PathLike[str], under: str = "") -> None:
-        """A file that belongs to the run; it is kept relative to the journal where it lies below it."""
+        """A file of the run. If it is below the folder of the journal, its path is kept relative to that."""
         where = os.path.relpath(os.path.abspath(path), os.path.abspath(self.path.parent))
         if where.startswith(os.pardir + os.sep):
             where = os.path.abspath(path)
         self._append("artifact", {"path": where, "under": under})
 
     def files(self, names: Iterable[str]) -> None:
-        """Files that lie in the run's folder, as artifacts: named from the journal, wherever that is kept."""
+        """Files in the folder of the run, as artifacts."""
         for name in names:
             self.artifact(self.path.parent / name)
 
     def model(self, name: str, *, alias: str, path: str, digest: str, tags: Mapping[str, Any] | None = None) -> None:
-        """A packed model (`vse.inference.served_model`) in the folder `path` below the run, to be a version of the
-        registered model `name` and to get the alias; `digest` tells it from other versions, whatever their run."""
+        """Offer a packed model (`vse.inference.served_model`) as a version of a registered model.
+
+        Args:
+            name: of the registered model.
+            alias: that the version gets.
+            path: folder of the packed model, below the run.
+            digest: identifies the version, whatever its run.
+            tags: of the version.
+        """
         values = {k: str(v) for k, v in redact(dict(tags or {})).items()}
         self._append("model", {"name": name, "alias": alias, "path": path, "digest": digest, "tags": values})
 
     def describe(self, section: str, text: str) -> None:
-        """A part of the run's description, in Markdown (`vse.display.markdown`). `section` says what it is, as
-        `tracking.view` orders them; a later text of the same section replaces an earlier one."""
+        """Set a section of the run's description, in Markdown (`vse.display.markdown`); `tracking.view` orders them."""
         self._append("text", {"section": section, "text": str(redact(text))})
 
     def note(self, text: str) -> None:
-        """One line a reader of the run should see: a dropped value, a collapse, a resumption."""
+        """One line for readers of the run, for example on a dropped value, a collapse or a resumption."""
         self._append("note", {"text": str(redact(text))})
 
     def end(self, status: Status = "finished") -> None:
@@ -132,7 +150,7 @@ class Journal:
             data = (("\n" if self._torn else "") + line + "\n").encode("utf-8", "replace")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            self._torn = True  # until the whole line is known to be there
+            self._torn = True  # until the whole line is written
             try:
                 written = os.write(descriptor, data)
             finally:
@@ -152,16 +170,19 @@ class Journal:
     def _warn(self, what: str, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            log.warning("%s: cannot record %s (%s); the run goes on without it", self.path, what, error)
+            log.warning("%s: cannot write %s (%s); the run continues without it", self.path, what, error)
 
 
 def open_in(folder: Any, scratch: str | os.PathLike[str]) -> Journal:
-    """The journal of the run in a `storage.Folder`. Where that is not local, it is kept below `scratch`, in a place of
-    the folder's address, continued from what the folder has, and copied there at every step."""
+    """The journal of the run in a `storage.Folder`.
+
+    If the folder is remote, the journal is kept below `scratch`. It continues the copy in the folder and is
+    copied there at every step.
+    """
     if folder.is_local:
         return Journal(folder.local(FILE_NAME))
     path = Path(scratch) / fingerprint(folder.uri) / FILE_NAME
-    copied = path.with_name("copied")  # there once the folder had this journal
+    copied = path.with_name("copied")  # exists once the folder has had this journal
 
     def mirror(data: bytes) -> None:
         folder.write_bytes(FILE_NAME, data)
@@ -169,13 +190,13 @@ def open_in(folder: Any, scratch: str | os.PathLike[str]) -> Journal:
 
     try:
         _continue(folder, path, copied)
-    except (OSError, InputError) as error:  # the next write says so again, or finds it mended
+    except (OSError, InputError) as error:  # the next write fails again, or succeeds
         log.debug("%s/%s cannot be read now: %s", folder, FILE_NAME, error)
     return Journal(path, mirror=mirror)
 
 
 def _continue(folder: Any, path: Path, copied: Path) -> None:
-    """Have `path` hold what the folder's journal says, and after it what only this machine knows."""
+    """Write the journal of the folder to `path`, unless `path` continues it."""
     here = path.read_bytes() if path.exists() else b""
     try:
         there = folder.read_bytes(FILE_NAME)
@@ -185,7 +206,7 @@ def _continue(folder: Any, path: Path, copied: Path) -> None:
             copied.unlink()
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not here.startswith(there):  # another machine went on
+    if not here.startswith(there):  # another machine continued the run
         whole = path.with_name(f"{path.name}.{os.getpid()}")  # others on this machine may be reading
         whole.write_bytes(there)
         os.replace(whole, path)
@@ -214,8 +235,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 class JournalState:
     """The records of a journal, merged: the state of one run.
 
-    `metrics` is (key, step) -> (value, milliseconds since 1970 when it became that), `models` (name, alias) -> path,
-    digest, tags and when it was offered.
+    `metrics` is (key, step) -> (value, milliseconds since 1970 of its last change). `models` is (name, alias) -> path,
+    digest, tags and time of the offer.
     """
 
     run: str = ""

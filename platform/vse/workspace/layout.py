@@ -1,4 +1,4 @@
-"""The layout of a workspace: which stage writes where (datasets, features, language, runs, ensembles, sweeps, ...)."""
+"""The layout of a workspace: the folders of data sets, features, parses, runs, ensembles, sweeps and reports."""
 
 import difflib
 import os

@@ -1,4 +1,4 @@
-"""What a result was made with (versions, source state, machine), and `summary.json`, which says what a job did.
+"""The provenance of results (versions, source state, machine), and `summary.json` of a job.
 
 Jobs that share a folder write one file each, `summary-<digits>.json`.
 """
@@ -31,25 +31,25 @@ _PACKAGES = ("torch", "torchvision", "ray", "mlflow", "spacy", "hyperopt", "pyar
 def versions() -> dict[str, str]:
     """Name -> version of Python, this package and the libraries that numbers depend on; absent ones are left out.
 
-    `code` are eight digits over this package's sources: its version does not change with every edit, and on the nodes
-    of a cluster there is no repository to ask.
+    `code` is a digest of this package's sources, since the version does not change with every edit and nodes of a
+    cluster have no repository.
     """
-    found = {"python": platform.python_version(), "vse": vse.__version__, "code": code_digits()}
+    versions = {"python": platform.python_version(), "vse": vse.__version__, "code": code_digits()}
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 @functools.cache
 def code_digits() -> str:
-    """The same of a checkout and of what was installed from it. Read once: what is edited later is not what runs."""
-    found, package = hashlib.sha256(), Path(__file__).parents[1]
+    """Eight digits over the sources, the same for a checkout and an installation. Read once, as the code runs."""
+    digest, package = hashlib.sha256(), Path(__file__).parents[1]
     for file in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
-        found.update(f"{file.relative_to(package).as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
-    return found.hexdigest()[:8]
+        digest.update(f"{file.relative_to(package).as_posix()}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:8]
 
 
 @functools.cache
@@ -121,7 +121,7 @@ def environment() -> dict[str, Any]:
 
 
 def run_tags() -> dict[str, str]:
-    """The same as flat text for a tracked run: version.*, hardware.*, host; git.* only where there is a repository."""
+    """The same as flat text for a tracked run: version.*, hardware.*, host; git.* only if there is a repository."""
     around: dict[str, Any] = environment()
     git, machine = around["git"], around["hardware"]
     counts = Counter(machine["gpus"])
@@ -193,12 +193,25 @@ def write_summary(
     worked: float | None = None,
     digits: str = "",
 ) -> str:
-    """Write `summary.json`, or with `digits` `summary-<digits>.json`, into `folder` and return its path or address.
+    """Write `summary.json` into a folder, with credentials hidden.
 
-    `started` is `time.time()` at the start; `configuration` and `options` are configuration dataclasses or plain data;
-    `headline` holds the numbers a reader wants first (NaN becomes null); `outputs` name -> path of what was made;
-    `details` whatever else the job wants to keep. Credentials are hidden. worked: seconds that the work took an earlier
-    call, where this one found it done; they stand as `seconds`, and this call's own as `details.seconds_of_this_call`.
+    Args:
+        folder: where to write.
+        job: name of the job.
+        started: `time.time()` at its start.
+        configuration: a configuration dataclass or plain data.
+        options: likewise.
+        fingerprints: of what was read and made, by name.
+        seeds: that were used.
+        headline: the most important numbers; NaN becomes null.
+        outputs: paths by name.
+        details: further plain data.
+        worked: seconds that the work took an earlier call, if this call did none. They become `seconds`, and those of
+            this call `details.seconds_of_this_call`.
+        digits: the file is `summary-<digits>.json`, for jobs that share a folder.
+
+    Returns:
+        The path or address of the file.
     """
     spent = round(max(0.0, time.time() - started), 3)
     if worked is not None:
@@ -225,7 +238,7 @@ def write_summary(
 
 
 def summarised(path: str) -> str:
-    """The folder of the run, ensemble or sweep whose summary lies at a path that a job printed; others as they are."""
+    """The folder of the run, ensemble or sweep of a `summary.json`, by its path; other paths unchanged."""
     return _IN_FOLDER.sub("", path.rstrip("/"))
 
 

@@ -38,7 +38,7 @@ _SHAPES = re.compile(
 def names_a_secret(key: str, value: Any) -> bool:
     """Whether `key` (dotted, snake or camel case) says that `value` is a credential.
 
-    `text.token_dim` and `num_tokens` are not: the ambiguous words count only as the last word, before a long string.
+    `text.token_dim` and `num_tokens` are not: ambiguous words count only at the end of the key of a long string.
     """
     words = _NAMES.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", key).lower())
     if not words or isinstance(value, bool) or value is None:
@@ -49,18 +49,21 @@ def names_a_secret(key: str, value: Any) -> bool:
 
 
 def _of_environment() -> list[str]:
-    """Values of environment variables whose names say credential, as they are and as addresses write them."""
-    found = {
+    """Values of environment variables whose names mark them as credentials, plain and as quoted in addresses."""
+    secrets = {
         value
         for name, value in os.environ.items()
         if len(value) >= _SHORTEST and not value.startswith("/") and names_a_secret(name, value)  # no path of a file
     }
-    return sorted(found | {quote(value, safe="") for value in found}, key=len, reverse=True)
+    return sorted(secrets | {quote(value, safe="") for value in secrets}, key=len, reverse=True)
 
 
 def redact_text(text: str) -> str:
-    """`text` with passwords in addresses, signed queries, tokens of known shape and the secrets of this process's
-    environment replaced by `[hidden]`."""
+    """A text with credentials replaced by `[hidden]`.
+
+    These are passwords in addresses, signed queries, tokens of well-known form, and secrets in the environment of this
+    process.
+    """
     for secret in _of_environment():
         text = text.replace(secret, HIDDEN)
     text = _URI_PASSWORD.sub(lambda m: f"{m['head']}:{HIDDEN}@", text)

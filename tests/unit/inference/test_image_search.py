@@ -19,7 +19,7 @@ from vse.inference import image_search as search_module
 from vse.inference.embedder import Embedder
 from vse.inference.image_search import SearchOptions, check_search, place_of, search, sentences_of
 from vse.presets import preset
-from vse.report.search_build import build_search, thumbnail
+from vse.report.search_page import build_search, thumbnail
 from vse.stages.extract import Forward
 from vse.stages.train import run_training
 from vse.storage.folder import Folder

@@ -139,7 +139,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
 def test_attacks_by_other_adversaries_are_said_to_be() -> None:
     metrics, texts = {"test/attack_object/r1": 1.0}, ({"pools": {"number": 5}}, {"pools": {"number": 9}})
     runs = [reported(name, metrics, config={"text": text}) for name, text in zip("ab", texts, strict=True)]
-    assert "the runs differ in text.pools and may have met different adversaries" in runs_page(runs, PROVENANCE)
+    assert "the runs differ in text.pools and may have different adversaries" in runs_page(runs, PROVENANCE)
     assert "adversaries" not in Outline(runs_page([runs[0], runs[0]], PROVENANCE)).text
 
 

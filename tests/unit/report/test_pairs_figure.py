@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from vse.report.pairs_figure import pairs_figure
+from vse.report.study_figures import pairs_figure
 from vse.studies.families import FAMILIES_SCENES
 from vse.studies.registered import SEMI_SUPERVISED_SCENES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from vse.report.search_build import thumbnail
+from vse.report.search_page import thumbnail
 
 
 def picture_of(uri: str) -> Image.Image:

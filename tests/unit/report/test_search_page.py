@@ -7,8 +7,7 @@ import pytest
 from tests.unit.report.pages import PROVENANCE, Outline
 from vse.inference.image_search import Answer, Hit, Item, SearchResult
 from vse.presets import preset
-from vse.report.search_build import lines
-from vse.report.search_page import MOST, search_page
+from vse.report.search_page import MOST, lines, search_page
 
 
 def hit(rank: int, score: float, true: bool = False) -> Hit:

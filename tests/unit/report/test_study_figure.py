@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from vse.report.study_figure import study_figure
+from vse.report.study_figures import study_figure
 
 LEVELS = {"vsepp": 300.0, "univse": 420.0, "cca": 120.0}
 

@@ -11,8 +11,7 @@ import pytest
 from tests import s3
 from tests.unit.report.pages import SVG
 from vse.report.page import Provenance
-from vse.report.study_build import report_study
-from vse.report.study_page import attack_columns, plain_columns, study_page, table, to_csv
+from vse.report.study_page import attack_columns, plain_columns, report_study, study_page, table, to_csv
 from vse.storage.folder import Folder
 from vse.studies.study import StudyArm
 from vse.workspace import journal

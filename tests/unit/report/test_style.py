@@ -14,9 +14,8 @@ from tests.unit.report.test_study_figure import row
 from vse.report.alpha_figure import alpha_figure
 from vse.report.comparison_figure import comparison_figure
 from vse.report.importance import importance
-from vse.report.pairs_figure import pairs_figure
 from vse.report.response_figures import importance_figure, interaction_figure, response_figure
-from vse.report.study_figure import study_figure
+from vse.report.study_figures import pairs_figure, study_figure
 from vse.report.style import COLUMN, STYLE, TEXT, WIDTH, legend_columns
 from vse.studies.families import FAMILIES_SCENES
 from vse.studies.registered import SEMI_SUPERVISED_SCENES
@@ -36,8 +35,10 @@ def _importance() -> Mapping[str, Any]:
 
 FIGURES: dict[str, Callable[[], Any]] = {
     "alpha_figure": lambda: alpha_figure(made_up()),
-    "study_figure": _study,
-    "pairs_figure": lambda: pairs_figure(of_pairs(list(SEMI_SUPERVISED_SCENES.arms)), SEMI_SUPERVISED_SCENES.arms),
+    "study_figures": _study,
+    "study_figures, pairs": lambda: pairs_figure(
+        of_pairs(list(SEMI_SUPERVISED_SCENES.arms)), SEMI_SUPERVISED_SCENES.arms
+    ),
     "comparison_figure": lambda: comparison_figure(a_comparison(4, attacks=True), "test"),
     "response_figures": lambda: response_figure(one_at_a_time()),
     "response_figures, a grid": lambda: response_figure(full_grid()),

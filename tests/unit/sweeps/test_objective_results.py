@@ -1,6 +1,5 @@
 """From a ledger to results: points over seeds, the choice, what is left out, and the preset of the best."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from vse.cli.command import _load
 from vse.config import override
 from vse.errors import InputError
 from vse.report.response import lines_of
-from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Ledger
 from vse.sweeps.objective import ObjectivePlan, make_plan
@@ -104,31 +102,27 @@ def test_a_point_is_the_preset_only_where_all_that_the_space_sets_is_as_there(tm
         assert (found.at_base() is not None) == there
 
 
-def test_claims_are_answered_from_the_file_that_the_ledger_names(tmp_path: Path) -> None:
-    """A run that was trained again has the hits of both checkpoints, sorted by a hash."""
+def test_claims_are_answered_from_the_file_that_the_ledger_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that was trained again has the outcomes of both checkpoints, sorted by a hash."""
     plan, workspace = make_plan(request(sweep__seeds="0")), Workspace.open(str(tmp_path))
-    ledger, mine, theirs = Ledger(workspace.sweep("eta")), [], []
+    ledger, tables, rsums = Ledger(workspace.sweep("eta")), dict[str, Any](), list[float]()
     for k, point in enumerate(plan.listed):
-        run = f"run-{k}"
-        names = [f"hits-test-{digits:08x}.npz" for digits in (1, 2)]
-        right = names[k % 2]
+        names = [f"outcomes-retrieval-{k:04x}000{digit}.parquet" for digit in (1, 2)]
         for name in names:
-            share = (50 + k if name == right else 10) / 100
-            (mine if name == right else theirs).append(6 * 100 * share)
-            buffer = io.BytesIO()
+            share = (50 + k if name == names[k % 2] else 10) / 100
             counts = np.array([[100 * share, 100.0]] * 3)
-            table: dict[str, Any] = {f"{way}/r{n}": counts for way in ("i2t", "t2i") for n in (1, 5, 10)}
-            np.savez_compressed(buffer, **table)
-            evaluation, packed = workspace.run(run).child("evaluation"), buffer.getvalue()
-            evaluation.write_bytes(name, packed)
-            evaluation.write_checked(name.replace("npz", "json"), {"metrics": {}, "hits": entry_of(packed)})
+            tables[name] = {f"{way}/r{n}": counts for way in ("i2t", "t2i") for n in (1, 5, 10)}
+        rsums.append(6 * (50 + k))
         (trial,) = plan.trials_of(point, "m")
-        ledger.finish(trial, finished(100.0, run=run, hits=right), 4.0)
+        ledger.finish(trial, finished(100.0, run=f"run-{k}", hits=names[k % 2]), 4.0)
+    monkeypatch.setattr("vse.sweeps.objective_results.hits_of", lambda workspace, run, name: tables[name])
     found = results(plan, ledger)
-    assert found.points[1].hits == {"0": "hits-test-00000002.npz"}
+    assert found.points[1].hits == {"0": "outcomes-retrieval-00010002.parquet"}
     (verdict,) = judged(found, plan, workspace).claims.values()
-    assert len(mine) == len(theirs) == 20
-    assert verdict["mean"] == pytest.approx(np.mean(mine))
+    assert len(rsums) == 20
+    assert verdict["mean"] == pytest.approx(np.mean(rsums))
 
 
 def test_a_draw_that_misses_the_end_of_its_range_counts(tmp_path: Path) -> None:

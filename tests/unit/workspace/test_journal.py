@@ -288,7 +288,7 @@ def test_what_is_told_together_is_copied_once(path: Path, caplog: pytest.LogCapt
         book.end("killed")
     assert read(path).status == "killed"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{path}: cannot record what was told (s3://here: does not answer); the run goes on without it"
+        f"{path}: cannot write a copy (s3://here: does not answer); the run continues without it"
     ]
 
 

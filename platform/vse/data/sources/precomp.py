@@ -39,8 +39,11 @@ class PrecompSplit:
 
 @register("source", "precomp")
 class Precomp(Source):
-    """Records whose images exist only as features. A URI is `{split}_ims.npy#{row}`, or `{split}_ims.npz:{array}#{row}`
-    if `data.array` names one; the dev split is called val."""
+    """Records whose images exist only as features.
+
+    A URI is `{split}_ims.npy#{row}`, or `{split}_ims.npz:{array}#{row}` if `data.array` names one. The split dev is
+    called val.
+    """
 
     title = "precomputed features"
     layout = "*_ims.npy"
@@ -107,7 +110,7 @@ class Precomp(Source):
 
 
 def _rows_of(path: str, name: str) -> Sequence[np.ndarray] | np.ndarray:
-    """The rows of an array file, none of a mapped one read yet; raises InputError for a missing or damaged file."""
+    """The rows of an array file, mapped if possible. Raises InputError if the file is missing or damaged."""
     array = read_array(path, name)
     values = array.values if isinstance(array, Ragged) else array
     if values.ndim < 2 or not np.issubdtype(values.dtype, np.floating):
@@ -137,7 +140,7 @@ def read_split(root: str, stem: str, file: str, encoding: str) -> PrecompSplit:
     if not lines or len(lines) % rows:
         raise InputError(
             f"{path}: {len(lines)} captions do not match {rows} rows of {file}: "
-            "every image must have the same number of captions; where numbers differ, write a table of captions whose "
+            "every image must have the same number of captions; if numbers differ, write a table of captions whose "
             f"image is a row, {file}#17, and use data=table data.file=captions.csv instead of data=precomp"
         )
     return PrecompSplit(lines, rows // repeated, repeated)
@@ -147,8 +150,8 @@ def _repeated(features: Sequence[np.ndarray] | np.ndarray, path: str) -> int:
     """How often each image's row is repeated: the largest size of groups that are equal inside, or 1.
 
     Neighbours may be equal by chance, so the run of equal rows with which the array begins or ends has whole groups,
-    and sampled groups must agree. Raises InputError if most of them do and others do not, or where all rows are the
-    same and say nothing.
+    and sampled groups must agree. Raises InputError if most of them agree and others do not, or if all rows are the
+    same and each is one repeated number.
     """
     rows = len(features)
     run = max(_first_run(features), _first_run(features[::-1]))

@@ -23,12 +23,12 @@ _ENDINGS = ("csv", "tsv", "json", "jsonl")
 
 @register("source", "table")
 class Table(Source):
-    """A line for each caption; captions of one image need not stand together. An image's id is its path, in one
-    spelling: `./a.jpg` and `b/../a.jpg` are `a.jpg`. Where accented letters are composed in one line and decomposed in
-    another, the first has its name.
+    """A table with one line for each caption, in any order.
 
-    Without a column `split`, an image is in the split that a hash of its path says: its captions lie together, and
-    images that are added move no others.
+    The id of an image is its path in normal form: `./a.jpg` and `b/../a.jpg` are `a.jpg`. If accented letters are
+    composed in one line and decomposed in another, the first line decides.
+
+    Without a column `split`, a hash of the path of an image decides its split. Added images do not move others.
     """
 
     title = "the images"
@@ -60,7 +60,7 @@ class Table(Source):
         return self.root_of_images(folder.uri)
 
     def read(self) -> Records:
-        """Records of the file; raises InputError naming the line for a damaged or contradictory one."""
+        """Records of the file. Raises InputError naming the line that is damaged or contradictory."""
         path = self._file()
         builder, first, number, splits = RecordsBuilder(path), dict[str, Row](), Counter[str](), SplitNames(path)
         for row in self._rows(path, splits):
@@ -108,7 +108,7 @@ class Table(Source):
         return path
 
     def _rows(self, path: str, splits: SplitNames) -> Iterator[Row]:
-        """The captions of a file, whose form shows in its content; their splits are train, val, test or empty."""
+        """The captions of a file; the content decides its form. Splits are train, val, test or empty."""
         config = self.config
         text, encoding = decode(user_files.read(path), path, config.encoding)
         chooser = Chooser(config.image_column, config.caption_column)
@@ -123,7 +123,7 @@ class Table(Source):
                 yield replace(row, split=split)
 
     def _agree(self, row: Row, first: Row, where: str) -> None:
-        """Either every line has a split or none has, and then the shares leave something to train on."""
+        """Raise InputError if only some lines have a split, or if none has and the shares leave no training images."""
         if bool(row.split) != bool(first.split):
             one, other = ("a", "none") if row.split else ("no", "one")
             raise InputError(f"{where}: has {one} split, and {first.place} has {other}; give every line one, or none")
