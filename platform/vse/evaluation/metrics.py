@@ -337,6 +337,27 @@ def map_at_r(
     Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
     (runs whose neighbours differ by at most `tolerance`, see `Ties`). NaN for queries without a relevant candidate.
     """
+    gain, position = _gains(scores, relevant, tolerance)
+    total = relevant.sum(1, keepdim=True)
+    return (gain * (position <= total)).sum(1) / torch.where(total > 0, total, torch.nan).squeeze(1)
+
+
+def average_precision(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
+) -> Float[Tensor, " queries"]:
+    """Average precision per query over all candidates: the mean precision at the ranks of the relevant ones.
+
+    VSE-C, eq. 5. Ties and queries without a relevant candidate as in `map_at_r`: equal scores give the expectation of a
+    random order. A candidate that does not take part has a score of minus infinity.
+    """
+    total = relevant.sum(1)
+    return _gains(scores, relevant, tolerance)[0].sum(1) / torch.where(total > 0, total, torch.nan)
+
+
+def _gains(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float
+) -> tuple[Float[Tensor, "queries candidates"], Float[Tensor, " candidates"]]:
+    """(expected precision * relevance at each rank, the ranks)."""
     refuse_nan(scores)
     ranked, order = scores.sort(dim=1, descending=True)
     hit = relevant.gather(1, order).double()
@@ -351,6 +372,4 @@ def map_at_r(
     hits_before = torch.where(new_run, hit.cumsum(1) - hit, 0.0).cummax(1).values
     # place m of a run of n with r relevant is relevant with r/n; then (m-1)(r-1)/(n-1) of those before it are too
     before_in_run = (position - start - 1) * (hits_in_run - 1) / (size - 1).clamp_min(1)
-    gain = hits_in_run / size * (hits_before + 1 + before_in_run) / position
-    total = relevant.sum(1, keepdim=True)
-    return (gain * (position <= total)).sum(1) / torch.where(total > 0, total, torch.nan).squeeze(1)
+    return hits_in_run / size * (hits_before + 1 + before_in_run) / position, position

@@ -6,7 +6,7 @@ tables and their headings come from its `metrics`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -21,9 +21,13 @@ from vse.evaluation import protocol as protocols
 from vse.evaluation.attacks import AnySet, Attacked, OwnScores, attack, own_scores, restrict
 from vse.evaluation.codes import Codes
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter
+from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.retrieval import Encoded, ScoresParts, count_retrieval, slice_items
 from vse.models.family import Family
 from vse.registry import ComponentConfig
+from vse.text.components import Components
+from vse.text.parse import Parse
+from vse.text.word_vectors import WordVectors
 from vse.training.examples import Examples
 
 
@@ -59,6 +63,18 @@ class Runs(Protocol):
 
     def examples(self, part: Split) -> Examples:
         """The arrays that the family reads of a split."""
+        ...
+
+    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
+        """Parses and components of texts, of which `measure.drop_components` drops nothing."""
+        ...
+
+    def word_vectors(self, source: str, words: Sequence[str]) -> WordVectors:
+        """Vectors of words from the first run (`own`), another run or a file; zeros for a word that it lacks."""
+        ...
+
+    def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
+        """Trained probes in the order of the jobs: those trained before are read, others are trained and kept."""
         ...
 
     def initial_family(self) -> Family:
@@ -232,6 +248,7 @@ class Task(ABC):
         Config: Its keys, below `measure.<task>`.
         needs: What a family or a data set must have.
         scope: What `measure` gets at once.
+        parsed: Whether `measure` reads parses of captions, so that they are made for every family.
         records_queries: Whether `measure` records what single queries met, so that `jobs/compare.py` can compare runs.
         revision: Raise it whenever the same weights and data give other numbers.
     """
@@ -239,6 +256,7 @@ class Task(ABC):
     Config: ClassVar[type[ComponentConfig]] = ComponentConfig
     needs: ClassVar[tuple[Capability, ...]] = ()
     scope: ClassVar[Scope] = Scope.PROTOCOL
+    parsed: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False
     revision: ClassVar[int] = 1
 
@@ -262,6 +280,11 @@ class Task(ABC):
     @property
     def adversaries(self) -> tuple[tuple[str, str], ...]:
         """(kind, words) of the adversarial captions that `measure` asks the context for: made before it is called."""
+        return ()
+
+    @property
+    def word_sources(self) -> tuple[tuple[str, str], ...]:
+        """(key, value) of runs and files whose word vectors `measure` asks for."""
         return ()
 
     @property

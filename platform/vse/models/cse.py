@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
@@ -80,6 +80,9 @@ class CSE(Family):
         """Codes of both sides and `middle`, the codes of the lower layers."""
         codes = self._layer_codes(batch, len(self.layers))
         return {**self.encode_images(batch), "captions": codes[:, -1], "middle": codes[:, :-1]}
+
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.words(words)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""

@@ -52,7 +52,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.registry import ComponentConfig
@@ -169,6 +169,10 @@ class Family(nn.Module):
         nor on the amount of padding.
         """
         raise TypeError(f"{type(self).__name__} does not encode captions alone")
+
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        """Vectors of words by vocabulary id as the text encoder reads them; None for a family that reads no words."""
+        return None
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """Matrices from which `combine` computes the score, by default `score`, the product of both codes.

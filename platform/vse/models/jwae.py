@@ -113,6 +113,9 @@ class JWAE(Family):
         encoded |= {f"caption_{name}": value for name, value in caption_spread.items()}
         return encoded
 
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return None if self.config.text == "sentence" else self.words(words)
+
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim), unit vectors."""
         return {"images": unit(self.image_codes(batch)[0])}

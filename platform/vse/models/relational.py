@@ -154,6 +154,9 @@ class Relational(Family):
             encoded["caption_nodes"] = unit(words) * word_mask[..., None]
         return encoded
 
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.words(words)
+
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `map` (batch, regions, channels)."""
         return {"images": self._pooled(*self._regions(batch["map"]))}

@@ -8,6 +8,7 @@ ready-made ones. Captions keep their markers as in the public code.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.config import knob
@@ -59,6 +60,9 @@ class SCAN(Family):
         self.project = linear_xavier(channels, config.dim)
         self.vectors = WordTable(context, config.word_dim, config.fixed_words)
         self.states = WordStates(self.vectors.dim, config.dim)
+
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.vectors(words)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """regions (batch, regions, dim) from `map` (batch, regions, channels)."""

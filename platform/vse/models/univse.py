@@ -193,6 +193,10 @@ class UniVSE(Family):
             encoded["frozen_images"] = encoded["images"].detach()
         return encoded
 
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        """Basic and modifier embedding side by side (§3.2)."""
+        return torch.cat([self.phi.basic(words), self.phi.modifier(words)], dim=1)
+
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim), unit vectors, from `map` (batch, regions, channels)."""
         return {"images": self.encode_regions(batch)["images"]}

@@ -75,6 +75,9 @@ class VSEInfinity(Family):
             "captions": self._captions(torch.where(hidden, UNKNOWN, tokens), lengths),
         }
 
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.words(words)
+
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `map` (batch, regions, channels)."""
         return {"images": self._images(batch["map"], present(batch["map"]))}

@@ -69,6 +69,9 @@ class VSEC(Family):
         encoded["contrast_mask"] = other_lengths > 0
         return encoded
 
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.words(words)
+
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""
         return {"images": self.image(batch["pooled"].to(self.words.learned.weight.dtype))}

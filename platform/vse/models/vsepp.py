@@ -5,7 +5,8 @@ With a map instead of a pooled feature it is a control with the image side of Un
 
 from dataclasses import dataclass
 
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
 from vse.config import knob
 from vse.errors import InputError
@@ -67,6 +68,9 @@ class VSEPP(Family):
         self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.dropout = KeyedDropout(config.dropout, WORDS)
         self.sentence = PrefixGRU(self.words.dim, config.dim)
+
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        return self.words(words)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""

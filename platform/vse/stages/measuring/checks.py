@@ -15,6 +15,7 @@ from vse.evaluation.tasks.contrast import VSEC
 from vse.stages.extract import check_features, kept_features
 from vse.stages.measuring.options import SharedOptions, Size, size_of
 from vse.stages.measuring.other_data import keys_of, on_other_data, rename_keys, words_of
+from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
@@ -46,6 +47,11 @@ class CheckedRequest:
     def attacked(self) -> bool:
         """Whether a task asks for adversaries, which are made of parsed captions."""
         return any(task.adversaries for task in self.tasks.values())
+
+    @property
+    def parsed(self) -> bool:
+        """Whether captions are parsed for a task, whatever the family reads."""
+        return self.attacked or any(task.parsed for task in self.tasks.values())
 
 
 def check_measure(
@@ -96,6 +102,8 @@ def check_measure(
             sizes.setdefault(name, size)
     for task in kept.values():
         task.check(records[0])
+        for key, source in task.word_sources:
+            source_digits(source, workspace, key)
     request = CheckedRequest(loaded, configs, records, sizes, kept, missing)
     for config, described in zip(configs, records, strict=True):
         _check_stages(config, described, workspace, request)
@@ -113,7 +121,7 @@ def _described(config: RunConfig, options: SharedOptions, describe: Callable[[Ru
 
 def _check_stages(config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest) -> None:
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
-    check(config, parsed=request.attacked, contrast=VSEC in kinds)
+    check(config, parsed=request.parsed, contrast=VSEC in kinds)
     outputs = (family_inputs(config).image,)
     if kept_features(config, workspace, records, outputs) is None:
         check_features(config, records, outputs, workspace)

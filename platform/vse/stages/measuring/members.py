@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from vse.config import fingerprint
 from vse.data.records import Records, Split
@@ -14,12 +15,19 @@ from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
+from vse.evaluation.probes.runner import Arrays, Job, run_probes
 from vse.evaluation.task import AdversarialTexts
 from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
+from vse.stages.measuring.probes import ProbeFolder, probe_runner
+from vse.stages.measuring.word_sources import vectors_of
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.stages.train import build_family
 from vse.stages.trained import Trained, encode_split, unencoded_adversaries
+from vse.storage.folder import Folder
+from vse.text.components import Components
+from vse.text.parse import Parse
+from vse.text.word_vectors import WordVectors
 from vse.training.config import RunConfig
 from vse.training.examples import Examples, encode_texts
 from vse.training.inputs import Material, Parses, split_examples, training_inputs
@@ -72,12 +80,13 @@ class Member:
 class Members:
     """One run or more, as tasks see them (`evaluation.task.Runs`). `scored` is called with the pairs of each block.
 
-    workspace: where parses of further texts are kept.
+    workspace: where parses of further texts are kept. folder: where trained probes are; None to keep none.
     """
 
     each: tuple[Member, ...]
     workspace: Workspace
     scored: Callable[[int], object] | None = None
+    folder: Folder | None = None
 
     @property
     def model(self) -> Ensemble:
@@ -139,6 +148,22 @@ class Members:
         """The arrays that the first member reads of a split."""
         trained = self.each[0].trained
         return split_examples(self.each[0].material, part, trained.family.inputs, trained.vocabulary)
+
+    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
+        """Parses and components of captions of the data set."""
+        parses = self.each[0].material.parses
+        assert parses is not None, "the task must declare that it reads parses"
+        return [(parses.parse(text), parses.components(text)) for text in texts]
+
+    def word_vectors(self, source: str, words: Sequence[str]) -> WordVectors:
+        """Vectors of words from the first member, another run or a file."""
+        return vectors_of(source, words, self.each[0].trained, self.workspace)
+
+    def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
+        """Trained probes in the order of the jobs, on a cluster if this process belongs to one."""
+        device = next(self.each[0].trained.family.parameters(), torch.zeros(0)).device
+        with probe_runner() as runner:
+            return run_probes(jobs, device, runner, None if self.folder is None else ProbeFolder(self.folder))
 
     def initial_family(self) -> Family:
         """The first member's family as its training began, where its trained parameters are."""

@@ -19,6 +19,7 @@ from vse.stages.measuring.checks import attacked_by, check_measure, size_in
 from vse.stages.measuring.members import Member, Members
 from vse.stages.measuring.options import SharedOptions, Size, protocol_of
 from vse.stages.measuring.other_data import words_of
+from vse.stages.measuring.word_sources import source_digits
 from vse.stages.trained import device_of
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
@@ -64,6 +65,10 @@ class MeasurePlan:
         # a GPU's numbers are the same but for the last bits
         key.append({spec: value for spec, value in shared_options(self.options).items() if spec != "device"})
         key += [[each.trained.weights, dict(each.material.fingerprints)] for each in self.members.each]
+        if task.parsed:
+            key += [[each.material.parses and each.material.parses.fingerprint] for each in self.members.each]
+        if task.word_sources:
+            key.append([source_digits(source, self.members.workspace, of) for of, source in task.word_sources])
         for split, kinds in self._of(task).items():
             key += [[split, *kind, *(one.fingerprint for one in made)] for kind, made in kinds.items()]
         return fingerprint(key)
@@ -119,7 +124,7 @@ def plan_measure(
             Member(
                 run.name,
                 trained,
-                _material(trained.config, config, workspace, request.attacked, records),
+                _material(trained.config, config, workspace, request.parsed, records),
                 config,
                 {"alpha": alpha} if alpha is not None and "alpha" in trained.family.inference_parameters else {},
                 options.drop_components,

@@ -168,7 +168,7 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     for part in (*(plan.parts if of_split else ()), *([members.data_set()] if len(of_split) < len(left) else ())):
         here = {name: task for name, task in left.items() if (task.scope is Scope.DATA) == (not part.name)}
         with Progress(f"scores of {part.name or 'the data set'}", unit="pairs") as bar:
-            context = _context(plan, part, here, replace(members, scored=bar.advance))
+            context = _context(plan, part, here, replace(members, scored=bar.advance, folder=folder.child("probes")))
             for name, task in here.items():
                 label = label_of(task, part.name, options)
                 try:

@@ -1,0 +1,1 @@
+"""Probes: small networks trained on frozen vectors of words and images, to measure what the vectors hold."""

@@ -1,0 +1,168 @@
+"""What tasks that train probes share: tables of word vectors side by side, seeds, intervals and paired differences."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from vse.config import knob
+from vse.data.records import Records, Split
+from vse.errors import InputError
+from vse.evaluation.metrics import Metric
+from vse.evaluation.probes.frozen_vectors import (
+    OWN,
+    RANDOM,
+    RANDOM_DIM,
+    image_vectors,
+    random_vectors,
+    source_labels,
+    standardized,
+)
+from vse.evaluation.statistics import Effect, Sample, bootstrap
+from vse.evaluation.task import ONE_RUN, Context, Scope, Subject, Task
+from vse.registry import ComponentConfig
+from vse.text.components import Components
+from vse.text.parse import Parse
+from vse.text.word_vectors import WordVectors
+
+_AT_ONCE = 512  # images whose parsed captions are in memory together
+TRAIN = "train"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProbeConfig(ComponentConfig):
+    """Keys of every such task."""
+
+    words: tuple[str, ...] = knob(
+        (OWN,),
+        "word vectors, the first compared with each other: own (the run's), the name of a run, a file, or random",
+    )
+    seeds: tuple[int, ...] = knob((0, 1, 2), "seeds of the probe's training; numbers are means over them", low=0)
+
+
+class ProbeTask(Task):
+    """Base: word vectors of one run and others, read by a probe that is trained on the split `train`."""
+
+    name: str
+    config: Any  # a ProbeConfig with further keys
+    needs = (ONE_RUN,)
+    scope = Scope.SPLIT
+    parsed = True
+
+    def missing(self, subject: Subject) -> str:
+        """Word vectors, if the run's own are asked for."""
+        lacks = super().missing(subject)
+        reads_words = subject.families[0].word_vectors(torch.zeros(1, dtype=torch.long)) is not None
+        return lacks or ("" if reads_words or OWN not in self.config.words else "a family that reads word vectors")
+
+    @property
+    def word_sources(self) -> tuple[tuple[str, str], ...]:
+        return tuple((self._key, source) for source in self.config.words if source not in (OWN, RANDOM))
+
+    @property
+    def _key(self) -> str:
+        return f"measure.{self.name}.words"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Name in metrics -> source, the first of which others are compared with."""
+        return source_labels(self.config.words, self._key)
+
+    def check(self, records: Records) -> None:
+        _ = self.labels
+        if len(set(self.config.seeds)) < max(1, len(self.config.seeds)):
+            raise InputError(f"measure.{self.name}.seeds: name one or more different seeds")
+        if TRAIN not in records.split_names:
+            there = ", ".join(records.split_names)
+            raise InputError(f"tasks={self.name}: {records.name} has no split {TRAIN} to train on; it has {there}")
+
+    def tables(self, context: Context, words: Sequence[str]) -> dict[str, WordVectors]:
+        """By label, the vectors of some words; zeros for a word that a source lacks."""
+        given = {label: context.runs.word_vectors(s, words) for label, s in self.labels.items() if s != RANDOM}
+        own = given.get(OWN)
+        dim = RANDOM_DIM if own is None else own.dim
+        return {label: given.get(label) or random_vectors(words, dim) for label in self.labels}
+
+    def group(self, label: str, what: str = "") -> str:
+        """The row of a table."""
+        return ", ".join(filter(None, (self.name.replace("_", " "), what, f"words: {label}")))
+
+    def compared(self, name: str, heading: str, group: str, *, interval: bool = True) -> Iterator[Metric]:
+        """The metrics of `numbers`, gains in a row of their own."""
+        for suffix, title in (("", group), ("_gain", f"{group}, gain")):
+            plain = Metric(name=name + suffix, heading=heading, group=title, decimals=2, main=not suffix)
+            yield plain
+            if interval:
+                for end in ("low", "high"):
+                    yield replace(plain, name=f"{plain.name}_{end}", heading=f"{heading} {end}", main=False)
+
+
+def numbers(
+    name: str,
+    hits: Float[np.ndarray, "seeds units"],
+    queries: Float[np.ndarray, " units"],
+    first: Float[np.ndarray, "seeds units"] | None = None,
+    *,
+    interval: bool = True,
+) -> dict[str, float]:
+    """100 times hits over queries, mean over seeds, with 95 % intervals over seeds and units.
+
+    Args:
+        name: Of the metric.
+        hits: Of each seed and unit, such as the average precision of an image.
+        queries: Of each unit.
+        first: Hits of the word vectors that these are compared with: the difference is paired, `<name>_gain`.
+        interval: Whether to give intervals.
+
+    Returns:
+        The value, `<name>_low` and `<name>_high`, and the same of the gain if there is one.
+    """
+    sample = _sample(hits, queries)
+    effects: dict[str, Effect] = {name: [(1.0, sample)]}
+    if first is not None:
+        effects[f"{name}_gain"] = [(1.0, sample), (-1.0, _sample(first, queries))]
+    values = dict[str, float]()
+    for each, effect in effects.items():
+        values[each] = sum(weight * part.value() for weight, part in effect)
+        if interval:
+            low, high = bootstrap(effect).interval()
+            values |= {f"{each}_low": low, f"{each}_high": high}
+    return values
+
+
+def _sample(hits: np.ndarray, queries: np.ndarray) -> Sample:
+    return Sample(hits=hits[:, :, None], queries=queries[:, None], images="units")
+
+
+def parsed_by_image(context: Context, part: Split) -> Iterator[list[tuple[Parse, Components]]]:
+    """What the captions of each image say, image by image."""
+    bounds = np.searchsorted(part.caption_to_image, np.arange(len(part.images) + 1))
+    for start in range(0, len(part.images), _AT_ONCE):
+        stop = min(start + _AT_ONCE, len(part.images))
+        first = bounds[start]
+        parsed = context.runs.parsed([caption.text for caption in part.captions[first : bounds[stop]]])
+        for image in range(start, stop):
+            yield parsed[bounds[image] - first : bounds[image + 1] - first]
+
+
+def vectors_of_images(
+    context: Context, train: Split
+) -> tuple[Float[np.ndarray, "train channels"], Float[np.ndarray, "images channels"]]:
+    """Standardised features of the images of the split `train` and of the measured split."""
+    image = context.runs.families[0].inputs.image
+    learned, asked = (image_vectors(context.runs.examples(part).features[image]) for part in (train, context.split))
+    return standardized(learned, asked)
+
+
+def device_of(context: Context) -> torch.device:
+    """Where the measured run is."""
+    parameter = next(context.runs.families[0].parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device
+
+
+def mean_share(mask: np.ndarray) -> float:
+    """Percent of a mask that is True."""
+    return 100.0 * float(np.mean(mask)) if len(mask) else 0.0

@@ -1,0 +1,118 @@
+"""Fill in the blank: a probe predicts the vector of a left-out noun or preposition (VSE-C, 4.4, Table 7)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vse.config import knob
+from vse.evaluation.metrics import Metric, by_image
+from vse.evaluation.probes import blank_filling
+from vse.evaluation.probes.blank_filling import BlankProbe, FillingSettings
+from vse.evaluation.probes.blanks import KINDS, Blanks, blanks_of
+from vse.evaluation.probes.frozen_vectors import scaled
+from vse.evaluation.probes.probe_task import (
+    TRAIN,
+    ProbeConfig,
+    ProbeTask,
+    device_of,
+    mean_share,
+    numbers,
+    parsed_by_image,
+    vectors_of_images,
+)
+from vse.evaluation.task import Context
+from vse.registry import register
+from vse.text.vocabulary import build_vocabulary
+
+RECALLS = (1, 10, 100)  # the last is the released code's
+WITH_INTERVAL = (1, 10)  # Table 7
+ASKED = {"noun": "nouns", "preposition": "prepositions", "all": "all"}
+
+
+@register("task", "fill_in_blank")
+class FillInBlankTask(ProbeTask):
+    """Recall of a left-out noun or preposition over the vocabulary, from its caption and image (VSE-C)."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ProbeConfig):
+        form: str = knob("mlp", "of the prediction; linear: the released code's", choices=blank_filling.FORMS)
+        dim: int = knob(512, "units of each GRU (released code) and of the MLP's hidden layer (ours)", low=1)
+        epochs: int = knob(10, "passes over the training captions (released code)", low=1)
+        min_count: int = knob(4, "occurrences in training captions of a word of the vocabulary", low=1)
+
+    config: Config
+    name = "fill_in_blank"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(self._metrics())
+
+    def _metrics(self) -> Iterator[Metric]:
+        plain = {"unit": "", "higher_is_better": None, "decimals": 0, "group": "fill in blank"}
+        yield Metric(name="fill_in_blank/vocabulary", heading="vocabulary", **plain)
+        for kind in KINDS:
+            yield Metric(name=f"fill_in_blank/{kind}s", heading=f"{kind}s asked", **plain)
+        for label in self.labels:
+            for kind, title in ASKED.items():
+                for k in RECALLS:
+                    name = f"fill_in_blank/{label}/{kind}/r{k}"
+                    yield from self.compared(name, f"R@{k}", self.group(label, title), interval=k in WITH_INTERVAL)
+            yield Metric(
+                name=f"fill_in_blank/{label}/covered",
+                heading="answers with a vector",
+                group=self.group(label, "all"),
+                higher_is_better=None,
+            )
+
+    def measure(self, context: Context) -> dict[str, float]:
+        """Every blank of the split is asked for; a word without a vector is never right."""
+        runs, device, train = context.runs, device_of(context), context.runs.records.split(TRAIN)
+        words = build_vocabulary((caption.text for caption in train.captions), self.config.min_count).words
+        learned, asked = (
+            blanks_of([parse for captions in parsed_by_image(context, each) for parse, _ in captions], words)
+            for each in (train, context.split)
+        )
+        values = {"fill_in_blank/vocabulary": float(len(words))}
+        values |= {f"fill_in_blank/{kind}s": float((asked.kind == k).sum()) for k, kind in enumerate(KINDS)}
+        if not len(asked):
+            return values
+        trained_on, images = vectors_of_images(context, train)
+        tables, seeds = self.tables(context, words), self.config.seeds
+        settings = FillingSettings(form=self.config.form, dim=self.config.dim, epochs=self.config.epochs)
+        probes = {
+            label: BlankProbe(
+                images=trained_on,
+                image=train.caption_to_image,
+                tokens=learned.tokens,
+                caption=learned.caption,
+                position=learned.position,
+                words=scaled(table.vectors),
+                settings=settings,
+            )
+            for label, table in tables.items()
+        }
+        results = iter(runs.probes([(probe, seed) for probe in probes.values() for seed in seeds]))
+        by_caption, first = images[context.split.caption_to_image], dict[str, np.ndarray]()
+        for label, probe in probes.items():
+            ranks = [probe.ranks(next(results), asked, by_caption, device)[0] for _ in seeds]
+            hits = {k: np.stack([each.hits(k).numpy() for each in ranks]) for k in RECALLS}
+            for name, k, by_unit, queries in _by_kind(hits, asked, context):
+                whole, compared = f"fill_in_blank/{label}/{name}", first.get(name)
+                values |= numbers(whole, by_unit, queries, compared, interval=k in WITH_INTERVAL)
+                first.setdefault(name, by_unit)
+            values[f"fill_in_blank/{label}/covered"] = mean_share(tables[label].found[asked.answer])
+        return values
+
+
+def _by_kind(
+    hits: dict[int, np.ndarray], blanks: Blanks, context: Context
+) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
+    """(name below a label, k, hits (seeds, images), blanks (images)) of each kind of word and each recall."""
+    image, num_images = context.split.caption_to_image[blanks.caption], len(context.split.images)
+    for number, kind in enumerate(ASKED):
+        chosen = np.ones(len(blanks), dtype=bool) if kind == "all" else blanks.kind == number
+        if chosen.any():
+            for k, found in hits.items():
+                summed = [by_image(each[chosen], image[chosen], num_images) for each in found]
+                yield f"{kind}/r{k}", k, np.stack([each[:, 0] for each in summed]), summed[0][:, 1]

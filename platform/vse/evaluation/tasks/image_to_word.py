@@ -1,0 +1,112 @@
+"""Image-to-word retrieval: a probe ranks the objects of an image above words that name none (VSE-C, 4.3, Table 6)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from vse.adversaries.vsec.rules import FREQUENT
+from vse.config import knob
+from vse.evaluation.metrics import Metric, average_precision
+from vse.evaluation.probes import alignment
+from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
+from vse.evaluation.probes.frozen_vectors import scaled
+from vse.evaluation.probes.image_objects import ImageObjects, frequent_objects, image_objects, related_words
+from vse.evaluation.probes.probe_task import (
+    TRAIN,
+    ProbeConfig,
+    ProbeTask,
+    device_of,
+    mean_share,
+    numbers,
+    parsed_by_image,
+    vectors_of_images,
+)
+from vse.evaluation.task import Context
+from vse.registry import register
+from vse.text.lexicon.compact import SHIPPED, knowledge
+
+
+@register("task", "image_to_word")
+class ImageToWordTask(ProbeTask):
+    """Mean average precision of an image's objects among words, by an MLP over word and image vectors (VSE-C)."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ProbeConfig):
+        form: str = knob(
+            "mlp", "over the interaction matrix; linear: the released code's, with dropout", choices=alignment.FORMS
+        )
+        hidden: int = knob(64, "units of the MLP's hidden layer (ours)", low=1)
+        epochs: int = knob(15, "passes over the training images (released code)", low=1)
+        frequent: float = knob(FREQUENT, "share of all captions in which an object must occur", low=0, high=1)
+        concrete: bool = knob(True, "objects are concrete nouns only (VSE-C, section 3.2)")
+
+    config: Config
+    name = "image_to_word"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(self._metrics())
+
+    def _metrics(self) -> Iterator[Metric]:
+        plain = {"unit": "", "higher_is_better": None, "decimals": 0, "group": "image to word"}
+        yield Metric(name="image_to_word/images", heading="images", **plain)
+        yield Metric(name="image_to_word/objects", heading="objects", **plain)
+        yield Metric(name="image_to_word/chance", heading="MAP of chance", group="image to word", decimals=2)
+        for label in self.labels:
+            yield from self.compared(f"image_to_word/{label}/map", "MAP", self.group(label))
+            yield Metric(
+                name=f"image_to_word/{label}/covered",
+                heading="with a vector",
+                group=self.group(label),
+                higher_is_better=None,
+            )
+
+    def measure(self, context: Context) -> dict[str, float]:
+        """A random order has the expectation `chance`; `covered` is the share of objects that have a vector."""
+        device, train = device_of(context), context.runs.records.split(TRAIN)
+        learned, asked = self._objects(context)
+        queries = asked.queries
+        values = {"image_to_word/images": float(queries.sum()), "image_to_word/objects": float(len(asked.words))}
+        if not queries.any():
+            return values
+        positive, labelled = (torch.from_numpy(each[queries]) for each in (asked.positive, asked.labelled))
+        precision = average_precision(torch.zeros(positive.shape).masked_fill(~labelled, -torch.inf), positive)
+        values["image_to_word/chance"] = 100 * precision.mean().item()
+        trained_on, images = vectors_of_images(context, train)
+        tables = self.tables(context, asked.words)
+        settings = AlignmentSettings(form=self.config.form, hidden=self.config.hidden, epochs=self.config.epochs)
+        probes = {
+            label: AlignmentProbe(trained_on, scaled(table.vectors), learned.positive, learned.negative, settings)
+            for label, table in tables.items()
+        }
+        seeds = self.config.seeds
+        results = iter(context.runs.probes([(probe, seed) for probe in probes.values() for seed in seeds]))
+        first = None
+        for label, probe in probes.items():
+            scores = [probe.scores(next(results), images[queries], device) for _ in seeds]
+            hits = np.stack(
+                [average_precision(each.masked_fill(~labelled, -torch.inf), positive).numpy() for each in scores]
+            )
+            values |= numbers(f"image_to_word/{label}/map", hits, np.ones(hits.shape[1]), first)
+            values[f"image_to_word/{label}/covered"] = mean_share(tables[label].found)
+            first = hits if first is None else first
+        return values
+
+    def _objects(self, context: Context) -> tuple[ImageObjects, ImageObjects]:
+        """Objects of the training images and of the measured ones; words are counted in all splits."""
+        runs, nouns = context.runs, knowledge(SHIPPED)
+        counted = (
+            components
+            for split in runs.records.split_names
+            for captions in parsed_by_image(context, runs.records.split(split))
+            for _, components in captions
+        )
+        words = frequent_objects(counted, self.config.frequent, nouns if self.config.concrete else None)
+        related = related_words(words, nouns.lexicon)
+        train, part = (
+            image_objects(([c for _, c in captions] for captions in parsed_by_image(context, each)), words, related)
+            for each in (runs.records.split(TRAIN), context.split)
+        )
+        return train, part

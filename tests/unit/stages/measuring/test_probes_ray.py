@@ -1,0 +1,51 @@
+"""Probes as Ray tasks in two processes: the same numbers as one after another in this process."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from vse.cluster import runtime
+from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
+from vse.evaluation.probes.runner import plain_map, run_probes
+from vse.stages.measuring.probes import ProbeFolder, probe_runner
+from vse.stages.measuring.probes_ray import run_with_ray
+from vse.storage.folder import Folder
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
+CPU = torch.device("cpu")
+
+
+def probe_of(seed: int) -> AlignmentProbe:
+    rng = np.random.default_rng(seed)
+    positive = rng.random((50, 9)) < 0.3
+    settings = AlignmentSettings(hidden=8, epochs=4)
+    images, words = rng.normal(size=(50, 33)).astype(np.float32), rng.normal(size=(9, 21)).astype(np.float32)
+    return AlignmentProbe(images, words, positive, ~positive, settings)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with runtime.running_ray(runtime.Config(address="local", cpus=2, gpus=0, store_mib=100)):
+        yield
+
+
+def test_ray_gives_the_same_bits(cluster, tmp_path):
+    jobs = [(probe, seed) for probe in (probe_of(0), probe_of(1)) for seed in (0, 1, 2)]
+    with probe_runner() as runner:
+        assert runner is run_with_ray
+        there = run_probes(jobs, CPU, runner, ProbeFolder(Folder.open(tmp_path)))
+    here = run_probes(jobs, CPU, plain_map)
+    for one, other in zip(here, there, strict=True):
+        assert one.keys() == other.keys()
+        assert all((one[name] == other[name]).all() for name in one)
+    assert len(os.listdir(tmp_path)) == len(jobs)
+    kept = run_probes(jobs, CPU, lambda *_: pytest.fail("trained again"), ProbeFolder(Folder.open(tmp_path)))
+    assert all((one[name] == other[name]).all() for one, other in zip(kept, here, strict=True) for name in one)
+
+
+def test_without_ray_this_process_trains() -> None:
+    if not runtime.started_here():
+        with probe_runner() as runner:
+            assert runner is plain_map
