@@ -1,7 +1,6 @@
 """Are codes Gaussian? `python jobs/compare_codes.py --preset jwae_mse_scenes codes.name=jWAE-MSE codes.seeds=5`."""
 
 import sys
-import time
 from dataclasses import dataclass, field
 
 from vse.cli.command import Request, main
@@ -14,7 +13,7 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.training.run_journal import Origin
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line, write_summary
+from vse.workspace.provenance import command_line
 
 TASK = "gaussian_codes"
 
@@ -28,7 +27,7 @@ class CompareCodesOptions:
 
 def run(request: Request) -> str:
     """Train what is missing, measure, and add the system's rows to the table."""
-    started, options = time.time(), request.options.codes
+    options = request.options.codes
     check(request.config, options)
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
@@ -40,12 +39,8 @@ def run(request: Request) -> str:
         measured[seed] = measures.tasks[TASK].values[SPLIT]
         print(f"{done.run}: {'trained' if done.trained else 'was there'}, measured", file=sys.stderr, flush=True)
     lines = add_system(out, options.name, command_line(), request.config, measured)
-    path = write_summary(
+    path = request.write_summary(
         workspace.report("gaussian"),
-        job="compare_codes",
-        started=started,
-        configuration=request.config,
-        options=request.options,
         seeds=measured,
         headline={"system": options.name, "seeds": len(measured)},
         outputs={"results": out.address(RESULTS)},

@@ -1,7 +1,6 @@
 """The shipped sub-lexicon from a WordNet database: `python jobs/derive_lexicon.py captions=FILE,FILE`."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from vse.text.lexicon.wordnet import DEBIAN, read_wordnet
 from vse.text.tokens import words
 from vse.text.word_vector_training import read_captions
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +32,7 @@ class LexiconOptions:
 
 def run(request: Request) -> str:
     """Derive and write the lexicon, and print its coverage of the captions' nouns."""
-    started, options = time.time(), request.options
+    options = request.options
     counts: Counter[str] = Counter()
     for path in options.captions:
         for caption in read_captions(path):
@@ -58,11 +56,8 @@ def run(request: Request) -> str:
         "share_concrete": derived.concreteness.share,
         "coverage_of_caption_nouns": covered / max(sum(nouns.values()), 1),
     }
-    summary = write_summary(
+    summary = request.write_summary(
         folder,
-        job="derive_lexicon",
-        started=started,
-        options=options,
         fingerprints={"lexicon": derived.lexicon.fingerprint},
         headline=headline,
         outputs={"lexicon": path},

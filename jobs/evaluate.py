@@ -21,7 +21,7 @@ from vse.stages.measuring.stage import measure
 from vse.storage.folder import Folder
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import run_tags, write_summary
+from vse.workspace.provenance import run_tags
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ def run(request: Request) -> str:
     Next to the numbers is a table with the outcome of every query (`vse.evaluation.outcomes`). Several runs are an
     ensemble, with a folder below ensembles/ and a row in MLflow of its own.
     """
-    started, options = time.time(), request.options
+    options = request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
     names, runs = _runs(request)
@@ -49,7 +49,7 @@ def run(request: Request) -> str:
         measured = measure(runs, folder.child("evaluation"), workspace, options.tasks, options.measure)
         journal = workspace.journal(folder)
         if len(names) > 1:
-            journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - started)
+            journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - request.started)
             journal.params({"runs": ",".join(names)})
             journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
         values = keyed(measured)
@@ -63,11 +63,8 @@ def run(request: Request) -> str:
         journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
         if len(names) > 1:
             journal.end("finished")
-    path = write_summary(
+    path = request.write_summary(
         folder.child("evaluation"),
-        job="evaluate",
-        started=started,
-        options=options,
         headline=metrics if options.measure.on else measured.metrics,
         outputs={"run": folder.uri}
         | {

@@ -19,7 +19,7 @@ from vse.studies.trainings import Training, TrainingArchive
 from vse.tracking.shipping import ship_all
 from vse.training.code import warning
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line, usable_cores, write_summary
+from vse.workspace.provenance import command_line, usable_cores
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ def given_by_user(options: StudyOptions, study: Study) -> dict[str, object]:
 
 def run(request: Request) -> str:
     """Search, train, measure and answer the claims. Results in `trainings.zip` are not computed again."""
-    started, options = time.time(), request.options.study
+    options = request.options.study
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     study = STUDIES[options.name]
@@ -85,7 +85,7 @@ def run(request: Request) -> str:
             workspace.root.uri,
             processes=options.processes or usable_cores(),
             deadline=deadline,
-            say=lambda line: print(f"{time.time() - started:7.0f} s  {line}", file=sys.stderr, flush=True),
+            say=lambda line: print(f"{time.time() - request.started:7.0f} s  {line}", file=sys.stderr, flush=True),
         )
 
     search, chosen = planner.search(), planner.chosen()
@@ -105,11 +105,8 @@ def run(request: Request) -> str:
     if planner.answerable(arms):
         outputs |= report_study(findings(planner, arms, command_line()), study.arms, workspace, out)
         ship_all(request.workspace, request.tracking)
-    return write_summary(
+    return request.write_summary(
         workspace.root.child("evidence"),
-        job="evidence",
-        started=started,
-        options=request.options,
         headline={"complete": complete, "study": study.name},
         outputs=outputs,
     )

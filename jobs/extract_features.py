@@ -21,7 +21,6 @@ from vse.stages.extract import ExtractionConfig, check_features, extract, featur
 from vse.stages.local_inputs import check_reach
 from vse.training.config import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +34,7 @@ class ExtractOptions:
 
 def run(request: Request) -> str:
     """Extract what is not extracted yet; print counts and rates."""
-    started, config, options = time.time(), request.config, request.options
+    config, options = request.config, request.options
     set_up_logging()
     set_threads(options.ray.threads)
     workspace = Workspace.open(request.workspace).check_writable()
@@ -66,12 +65,8 @@ def run(request: Request) -> str:
         "bytes": sum(entry["bytes"] for entry in store.manifest["files"].values()),
         "images_per_second": len(store.ids) / seconds,
     }
-    path = write_summary(
+    path = request.write_summary(
         folder,
-        job="extract_features",
-        started=started,
-        configuration=config,
-        options=options,
         fingerprints={"records": records.fingerprint, "features": store.fingerprint},
         headline=headline,
         outputs={"features": folder.uri},

@@ -1,7 +1,6 @@
 """Adversaries for people to judge: `python jobs/judge_adversaries.py --preset univse_flickr8k data.root=DIR`."""
 
 import sys
-import time
 from pathlib import Path
 
 from vse.cli.command import Request, main
@@ -11,12 +10,11 @@ from vse.storage.files import local_path
 from vse.studies.adversary_samples import SampleOptions, drawn, judged_by_source, listing, sheets
 from vse.studies.adversary_verdicts import from_json_lines, table, tally, to_json_lines
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 def run(request: Request) -> str:
     """Count verdicts, judge all adversaries if the truth is known, or draw a sample with sheets and blank verdicts."""
-    started, options = time.time(), request.options
+    options = request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     folder = workspace.root.child("judging", options.sample)
@@ -45,12 +43,8 @@ def run(request: Request) -> str:
         for number, sheet in enumerate(sheets(request.config, images, options.per_sheet)):
             sheet.save(target / f"sheet-{number}.png")
         headline = {"images": len(images), "adversaries": len(candidates)}
-    summary = write_summary(
+    summary = request.write_summary(
         folder,
-        job="judge_adversaries",
-        started=started,
-        configuration=request.config,
-        options=options,
         headline=headline,
         outputs=outputs,
     )

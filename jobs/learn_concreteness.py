@@ -1,7 +1,6 @@
 """Concreteness of words learned from their vectors: `python jobs/learn_concreteness.py vectors=FILE captions=FILE`."""
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from vse.text.tokens import words
 from vse.text.word_vector_files import read_rows
 from vse.text.word_vector_training import read_captions
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +49,7 @@ class ConcretenessOptions:
 
 def run(request: Request) -> str:
     """Score and write, and print the agreement with other sources on shared words."""
-    started, options = time.time(), request.options
+    options = request.options
     wordnet = wordnet_scores(options.wordnet) if options.wordnet else {}
     wanted = _wanted(options, wordnet)
     others = {"shipped": knowledge().concreteness}
@@ -76,11 +74,8 @@ def run(request: Request) -> str:
     for name, other in others.items():
         measures = agreement(learned, other) | _at_quantile(learned, other, options.share)
         headline |= {f"{name}/{key}": value for key, value in measures.items()}
-    summary = write_summary(
+    summary = request.write_summary(
         folder,
-        job="learn_concreteness",
-        started=started,
-        options=options,
         fingerprints={"concreteness": sha256_of_file(path)[:8]},
         headline=headline,
         outputs={"concreteness": path},

@@ -1,7 +1,6 @@
 """Can text alone tell adversaries from captions? `python jobs/measure_artefacts.py --preset univse_scenes`."""
 
 import sys
-import time
 from collections.abc import Iterable
 
 from vse import registry
@@ -11,23 +10,17 @@ from vse.stages.describe import of_data
 from vse.studies.artefact_measures import table
 from vse.studies.artefact_test import ArtefactTestOptions, measure_artefacts, numbers
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 def run(request: Request) -> str:
     """Print the table and keep its numbers."""
-    started = time.time()
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     records, rows = measure_artefacts(request.config, workspace, request.options)
     unfiltered = [row.reaches_goal for row in rows if row.filter == "none"]
     reached = {row.paradigm for row in rows if row.reaches_goal}
-    path = write_summary(
+    path = request.write_summary(
         workspace.root.child("artefacts", f"{records.name}-{records.fingerprint}"),
-        job="measure_artefacts",
-        started=started,
-        configuration=request.config,
-        options=request.options,
         fingerprints={"records": records.fingerprint},
         headline={
             "paradigms": len(unfiltered),

@@ -1,7 +1,6 @@
 """Parse every caption of a data set: `python jobs/parse_captions.py --preset univse_flickr8k data.root=...`."""
 
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +13,6 @@ from vse.config import knob
 from vse.stages.describe import describe, of_data
 from vse.stages.parse import check_parser, language_fingerprint, parse_captions, parser_of
 from vse.workspace.layout import Workspace, dataset_name
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +25,7 @@ class ParseOptions:
 
 def run(request: Request) -> str:
     """Parse what is not parsed yet; print counts."""
-    started, config, options = time.time(), request.config, request.options
+    config, options = request.config, request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     check_parser(config)
@@ -46,12 +44,8 @@ def run(request: Request) -> str:
         "relations_per_text": sum(len(c.relations) for c in parsed) / max(len(parsed), 1),
         "texts_without_components": sum(not c.objects for c in parsed),
     }
-    path = write_summary(
+    path = request.write_summary(
         folder,
-        job="parse_captions",
-        started=started,
-        configuration=config,
-        options=options,
         fingerprints={"records": records.fingerprint, "language": parses.fingerprint},
         headline=headline,
         outputs={"language": folder.uri},

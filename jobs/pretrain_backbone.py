@@ -1,7 +1,6 @@
 """Make the shipped small backbone: `python jobs/pretrain_backbone.py output=small_backbone.safetensors`."""
 
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -15,7 +14,6 @@ from vse.display.progress import Progress
 from vse.storage.files import local_path, sha256_of
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +26,7 @@ class BackboneOptions:
 
 def run(request: Request) -> str:
     """Train, print accuracies on scenes never trained on, write the weights."""
-    started, options = time.time(), request.options
+    options = request.options
     set_up_logging()
     place = Workspace.open(request.workspace).check_writable().report("pretrain_backbone")
     path = local_path(options.output).absolute() if options.output else place.local("small_backbone.safetensors")
@@ -41,11 +39,8 @@ def run(request: Request) -> str:
     target.write_bytes(path.name, data)
     accuracies = report(model)
     kinds = list(next(iter(accuracies.values())))
-    summary = write_summary(
+    summary = request.write_summary(
         place,
-        job="pretrain_backbone",
-        started=started,
-        options=options,
         seeds=[config.seed],
         headline={f"{split}_{kind}": value for split, values in accuracies.items() for kind, value in values.items()},
         outputs={"weights": path},

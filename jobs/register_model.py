@@ -1,7 +1,6 @@
 """Register a trained run as a model: `python jobs/register_model.py run=univse-scenes-s0-1a2b3c4d alpha=0.7`."""
 
 import sys
-import time
 from dataclasses import dataclass, field
 
 from vse.cli.command import Request, main
@@ -11,7 +10,6 @@ from vse.errors import StorageError
 from vse.inference.served_model import ALIAS, PackedModel, offer_model
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 from vse.workspace.redaction import redact_text
 
 
@@ -34,7 +32,7 @@ class RegisterOptions:
 
 def run(request: Request) -> str:
     """Pack the kept checkpoint, send it to MLflow's registry, print its address."""
-    started, options = time.time(), request.options
+    options = request.options
     set_up_logging()
     workspace = Workspace.open(request.workspace)
     folder = workspace.existing("runs", options.run, "run").check_writable()
@@ -47,11 +45,8 @@ def run(request: Request) -> str:
     if version is None:
         why = shipped.trouble or f"it was not taken, or a later offer has the alias {offer.alias}"
         raise StorageError(f"the model waits in the journal of {options.run}: {why}")
-    path = write_summary(
+    path = request.write_summary(
         folder.child(PackedModel.parent),
-        job="register_model",
-        started=started,
-        options=options,
         headline={"model": offer.address, "version": version},
         outputs={"run": folder.uri, "mlflow": shipper.uri},
     )

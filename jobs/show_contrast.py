@@ -1,7 +1,6 @@
 """A page of captions with their contrastive captions: `python jobs/show_contrast.py captions=FILE`."""
 
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ from vse.stages.pipeline import check
 from vse.storage.files import local_path
 from vse.studies.contrast_page import page_of, read_images
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +31,7 @@ class ContrastPageOptions:
 
 def run(request: Request) -> str:
     """Parse the captions and write the page, with the parser, rules and seed of the configuration."""
-    started, options, config = time.time(), request.options, request.config
+    options, config = request.options, request.config
     set_up_logging()
     check(config, contrast=True)
     images = _read(options)
@@ -43,12 +41,8 @@ def run(request: Request) -> str:
     path = local_path(options.out) if options.out else folder.local("page.txt")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page.text, encoding="utf-8")
-    summary = write_summary(
+    summary = request.write_summary(
         folder,
-        job="show_contrast",
-        started=started,
-        configuration=config,
-        options=options,
         headline=page.headline,
         outputs={"page": path},
     )

@@ -1,7 +1,6 @@
 """Train one run: `python jobs/train.py --preset univse_scenes seed=1 optim.lr=1e-3`."""
 
 import sys
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from vse.training.inputs import without_vectors
 from vse.training.loop import collapse
 from vse.training.run_journal import Origin, what_is_trained
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +28,7 @@ class TrainOptions:
 
 def run(request: Request) -> str:
     """Train to the end (or find the run finished), send it to MLflow and write its summary."""
-    started, config = time.time(), request.config
+    config = request.config
     preflight(request.workspace, request.options.ray, **_resources(request))
     set_up_logging()
     list(check_reach(config, request.workspace, request.options.ray))
@@ -55,12 +53,8 @@ def run(request: Request) -> str:
         print(f"{result.run} was trained already, {result.epochs} epochs; nothing is left to do", file=sys.stderr)
     if note := kept_in_warmup(config, result.best):
         print(f"note: {note}", file=sys.stderr)
-    return write_summary(
+    return request.write_summary(
         result.folder,
-        job="train",
-        started=started,
-        configuration=config,
-        options=request.options,
         fingerprints={"run": result.run.rsplit("-", 1)[-1]},
         seeds=[config.seed],
         headline={**result.metrics, "epochs": result.epochs, "best_epoch": result.best, "trained": result.trained},

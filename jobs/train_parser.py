@@ -1,7 +1,6 @@
 """Train the caption parser: `python jobs/train_parser.py treebank=FOLDER output=platform/vse/text/en_vse`."""
 
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,6 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.storage.files import local_path
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,18 +25,15 @@ class ParserOptions:
 
 def run(request: Request) -> str:
     """Train, print accuracies epoch by epoch, write the pipeline."""
-    started, options = time.time(), request.options
+    options = request.options
     set_up_logging()
     set_threads(1)
     workspace = Workspace.open(request.workspace).check_writable()
     output = local_path(options.output) if options.output else workspace.root.child("parser").local("en_vse")
     report = train(_treebank(options), output, options.training, say=lambda line: print(line, file=sys.stderr))
     headline = {f"{split}_{key}": report[split][key] for split in ("dev", "test") for key in report[split]}
-    path = write_summary(
+    path = request.write_summary(
         workspace.report("train_parser"),
-        job="train_parser",
-        started=started,
-        options=options,
         seeds=[options.training.seed],
         headline={**headline, "bytes": report["bytes"]},
         outputs={"pipeline": output},

@@ -1,7 +1,6 @@
 """Word vectors from captions: `python jobs/train_word_vectors.py captions=FILE,FILE out=vectors.vec`."""
 
 import sys
-import time
 from dataclasses import dataclass, field
 
 from vse.cli.command import Request, main
@@ -11,7 +10,6 @@ from vse.errors import InputError
 from vse.storage.files import local_path, sha256_of_file
 from vse.text.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +25,7 @@ class WordVectorOptions:
 
 def run(request: Request) -> str:
     """Train and write the vectors. Use captions of training images only; the job does not know splits."""
-    started, options = time.time(), request.options
+    options = request.options
     if not options.captions:
         raise InputError("captions: name at least one file")
     set_up_logging()
@@ -37,11 +35,8 @@ def run(request: Request) -> str:
     path = local_path(options.out) if options.out else folder.local("captions.vec")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, names, vectors)
-    return write_summary(
+    return request.write_summary(
         folder,
-        job="train_word_vectors",
-        started=started,
-        options=options,
         fingerprints={"vectors": sha256_of_file(path)[:8]},
         headline={"captions": len(captions), "words": len(names), "dim": vectors.shape[1]},
         outputs={"vectors": path},

@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import textwrap
+import time
 import traceback
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
@@ -43,6 +44,7 @@ from vse.errors import (
     storage_failure,
 )
 from vse.storage.folder import Folder
+from vse.workspace.provenance import write_summary
 from vse.workspace.redaction import redact, redact_text
 
 WRONG_INPUT = 2
@@ -76,6 +78,12 @@ class Request:
     changed: frozenset[str]
     tracking: str | None
     beside: tuple[str, ...] = ()
+    started: float = field(default_factory=time.time, compare=False)
+
+    def write_summary(self, folder: Folder, **fields: Any) -> str:
+        """Write `summary.json` of this request into a folder, and return its path (see `provenance.write_summary`)."""
+        own = {"job": self.job, "started": self.started, "configuration": self.config, "options": self.options}
+        return write_summary(folder, **{**own, **fields})
 
     @property
     def elsewhere(self) -> tuple[str, ...]:

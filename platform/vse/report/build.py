@@ -1,7 +1,6 @@
 """jobs/report.py: the page of a sweep or of chosen runs, and commands as a page shows them."""
 
 import shlex
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,6 @@ from vse.report.runs_page import read_reported, write_runs
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import FILE_NAME as SUMMARY
-from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,7 +33,7 @@ def build_report(request: Request) -> str:
 
     Raises InputError if there is no such sweep or run, or it has no results yet.
     """
-    started, options = time.time(), request.options
+    options = request.options
     if bool(options.sweep) == bool(options.runs):
         raise InputError("sweep, runs: name either one sweep or some runs")
     workspace = Workspace.open(request.workspace)
@@ -53,7 +51,7 @@ def build_report(request: Request) -> str:
     journal.describe("commands", markdown.commands([command_of(request)]))
     journal.end("finished")
     outputs = {file.replace(".", "_"): folder.address(file) for file in files}
-    return write_summary(folder, job=request.job, started=started, options=options, headline=headline, outputs=outputs)
+    return request.write_summary(folder, headline=headline, outputs=outputs)
 
 
 def _report_sweep(workspace: Workspace, folder: Folder, request: Request) -> tuple[dict[str, Any], list[str]]:

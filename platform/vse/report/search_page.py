@@ -3,7 +3,6 @@
 import base64
 import functools
 import io
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from vse.inference.image_search import Answer, Hit, SearchOptions, SearchResult,
 from vse.report.build import placed
 from vse.report.page import Provenance, provenance, render
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import command_line, write_summary
+from vse.workspace.provenance import command_line
 from vse.workspace.redaction import redact_text
 
 PAGE = "search.html"
@@ -34,7 +33,7 @@ def build_search(request: Request) -> str:
 
     The same search writes to the same folder. Raises InputError as `image_search.search` does.
     """
-    started, options = time.time(), _checked(request)
+    options = _checked(request)
     workspace = Workspace.open(request.workspace)
     workspace.existing("runs", options.run, "run")
     workspace.check_writable()
@@ -44,12 +43,9 @@ def build_search(request: Request) -> str:
     made_with = provenance([command], {options.run: flatten(result.config)}, facts)
     shown = functools.cache(lambda uri: thumbnail(uri, result.root))
     folder.write_text(PAGE, search_page(result, shown, made_with))
-    path = write_summary(
+    path = request.write_summary(
         folder,
-        job=request.job,
-        started=started,
         configuration=result.config,
-        options=options,
         fingerprints=result.fingerprints,
         headline=_headline(result),
         outputs={"page": folder.address(PAGE)},

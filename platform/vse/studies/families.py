@@ -103,42 +103,27 @@ FAMILIES_SCENES = Study(
     transfers={"drawing": {"data.drawing": "second"}, "wording": {"data.wording": "second"}},
 )
 
+_ON_PHOTOGRAPHS = {
+    "vsepp": StudyArm(preset="vsepp_flickr8k", family="vsepp"),
+    "univse": StudyArm(preset="univse_flickr8k", family="univse", alphas=(0.75, 1.0)),
+    "vsec": StudyArm(preset="vsec_flickr8k", family="vsec"),
+    **{
+        f"vsec_{kind}": StudyArm(preset="vsec_flickr8k", family="vsec", changes={"objective.kinds": (kind,)})
+        for kind in KINDS
+    },
+    "vse": StudyArm(preset="vsepp_flickr8k", family="vse", changes={"objective.hinge": "sum"}),
+    **_twins(
+        {name: (name,) for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_avg")},
+        "flickr8k",
+        {"model.word_dim": 300},
+    ),
+}
 FAMILIES_PHOTOGRAPHS = Study(
     name="families_photographs",
     # Eight systems and the systems that VSE-C's claims also need; words as wide as the vectors that a user gives.
     data={},
-    arms={
-        "vsepp": StudyArm(preset="vsepp_flickr8k", family="vsepp"),
-        "univse": StudyArm(preset="univse_flickr8k", family="univse", alphas=(0.75, 1.0)),
-        "vsec": StudyArm(preset="vsec_flickr8k", family="vsec"),
-        **{
-            f"vsec_{kind}": StudyArm(preset="vsec_flickr8k", family="vsec", changes={"objective.kinds": (kind,)})
-            for kind in KINDS
-        },
-        "vse": StudyArm(preset="vsepp_flickr8k", family="vse", changes={"objective.hinge": "sum"}),
-        **_twins(
-            {
-                name: (name,)
-                for name in ("order", "jwae_mh_gru", "vse_infinity", "relational_attention", "scan_t2i_avg")
-            },
-            "flickr8k",
-            {"model.word_dim": 300},
-        ),
-    },
-    search={
-        family: _rates(1e-3)
-        for family in (
-            "vsepp",
-            "univse",
-            "vsec",
-            "vse",
-            "order",
-            "jwae_mh_gru",
-            "vse_infinity",
-            "relational_attention",
-            "scan_t2i_avg",
-        )
-    },
+    arms=_ON_PHOTOGRAPHS,
+    search={arm.family: _rates(1e-3) for arm in _ON_PHOTOGRAPHS.values()},
     splits=("test",),
     seeds=5,
     claims=VSEC_CLAIMS,

@@ -38,7 +38,7 @@ from vse.training.inputs import REVISION
 from vse.training.run_journal import close_killed, end_killed_below
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import FILE_NAME as SUMMARY
-from vse.workspace.provenance import usable_cores, write_summary
+from vse.workspace.provenance import usable_cores
 
 log = logging.getLogger(__name__)
 
@@ -147,12 +147,10 @@ class Sweep:
         self.tracked.record_report(report, outcome.digest, self.ledger)
         first = [f"{key} {value:.4g}" for key, value in report.headline.items() if isinstance(value, int | float)]
         log.info("%s: %s", self.name, ", ".join(first[:_LOGGED]))
-        return write_summary(
+        return self.request.write_summary(
             self.folder,
-            job=self.request.job,
             started=started,
             configuration=self.plan.config,
-            options=self.request.options,
             fingerprints={"sweep": self.name[-8:], "results": outcome.digest},
             seeds=self.plan.seeds,
             headline=report.headline,

@@ -28,7 +28,7 @@ WRITERS = sorted(
     path
     for folder in ("jobs", "platform/vse/report")
     for path in (Path(__file__).parents[3] / folder).glob("*.py")
-    if "return write_summary(" in path.read_text() or " = write_summary(" in path.read_text()
+    if "write_summary(" in path.read_text()
 )
 
 
@@ -47,8 +47,8 @@ def printed_before_the_summary(source: str) -> list[int]:
     """The lines that print to standard output in a function that writes its summary below them."""
     found = []
     for function in (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)):
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-        written = max((call.lineno for call in calls if ast.unparse(call.func) == "write_summary"), default=0)
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        written = max((c.lineno for c in calls if ast.unparse(c.func).endswith("write_summary")), default=0)
         told = [call for call in calls if ast.unparse(call.func) == "print" and not call.keywords]
         found += [call.lineno for call in told if call.lineno < written]
     return sorted(found)
