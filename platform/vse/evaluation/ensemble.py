@@ -23,7 +23,7 @@ class Ensemble:
     scored: Callable[[int], object] | None = None
 
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
-        """The one part `mean`, images x captions; parts of one model at a time are in memory beside the sum."""
+        """The one part `mean`, images x captions; only the parts of one model and the sum are in memory."""
         total: Tensor | None = None
         for k, (model, settings) in enumerate(zip(self.models, self.settings, strict=True)):
             scores = model.combine(model.score_parts(of_model(images, k), of_model(captions, k)), **settings)

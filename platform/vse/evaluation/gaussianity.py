@@ -122,8 +122,9 @@ def fresh_accuracy(
     """`accuracy` on one half of the codes of a discriminator trained on the other half, three layers as jWAE's.
 
     It begins at zero knowledge for every model, so that it compares models that never had a discriminator. image: of
-    each code, where several are of one; halves are of images, since whoever has seen one caption knows the others of
-    its image by it: captions of one normal code each would be told from the prior in 97 % of cases.
+    each code, where several are of one; halves are of images, since one
+    caption of an image gives the others away: captions with one normal code per image would be told from the prior in
+    97 % of cases.
     """
     generator = torch.Generator().manual_seed(seed)
     codes = codes.detach().float().cpu()

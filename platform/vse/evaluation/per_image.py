@@ -57,7 +57,7 @@ def terms_of(metric: str) -> tuple[str, ...]:
 
 @cache
 def _sums(attacks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Metric -> its terms, of those that are sums; an attack that is added brings more."""
+    """The terms of metrics that are sums, by metric; an added attack adds some."""
     return {each.name: each.terms for task in WITH_SUMS for each in task().metrics if each.terms}
 
 

@@ -247,7 +247,7 @@ def judge(
 ) -> dict[str, Verdict]:
     """Verdicts on the claims of one paper, with Holm's correction over them; values are (comparisons, seeds needed).
 
-    registered: how many claims of that paper there are, those that nothing was measured of yet included.
+    registered: number of claims of that paper, including claims without measurements.
 
     A claim *holds* when every one of its comparisons exceeds its margin (so its p is their largest), *does not hold*
     when at least one is shown to stay below margin + negligible (their smallest p, times their number). Tests are

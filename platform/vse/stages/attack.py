@@ -63,8 +63,8 @@ def attack_split(
 
     `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. B.2 makes
     five of every caption; a warning counts captions with fewer. images: of the first so many alone, kept by themselves;
-    they are those that these images have among all. Raises InputError for disjoint words where training negatives take
-    all words.
+    they are the ones that these images have among all. Raises InputError for disjoint words if training negatives
+    may use all words.
     """
     if words == "disjoint" and not config.text.pools.held_out:
         raise InputError(

@@ -66,8 +66,7 @@ def extract_features(
 ) -> FeatureStore:
     """Stage 2: frozen features of every image, in features/<dataset>/<fingerprint>.
 
-    A store that has further outputs beside the wanted ones serves as well. ray: what to ask of Ray where this is work
-    for it.
+    A store with further outputs is used too. ray: settings of Ray, if it is needed.
     """
     known = workspace.external.answer([*_features_question(config), *sorted(outputs)])
     if known is not None:
@@ -154,8 +153,8 @@ def extract(
 ) -> FeatureStore:
     """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
 
-    root: folder of the images (`source.image_root`). keys: those that say where images are (`source.image_keys`).
-    cluster: gives a running Ray once one is needed. Raises InputError for impossible requests before any work,
+    root: folder of the images (`source.image_root`). keys: the keys of the images' location (`source.image_keys`).
+    cluster: returns a running Ray when it is needed. Raises InputError for impossible requests before any work,
     TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
     """
     options = options or ExtractionConfig()
@@ -204,8 +203,8 @@ def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
 def _todo(records: Records, folder: Folder) -> list[Image]:
     """Images without committed features. Rejected ones are tried again: their files may have been repaired.
 
-    Split by split, whatever their order in the records: what asks for one split reads few shards of the others.
-    On S3 that would read the whole store back, and whoever reads a shard verifies it (`FeatureStore`).
+    They are sorted by split, so that a reader of one split reads few shards of the others. Checksums are skipped on S3,
+    since they would read the whole store back; readers verify shards (`FeatureStore`).
     """
     receipts = read_receipts(folder, checksums=folder.is_local)
     done = {image for receipt in receipts for image in receipt.ids}
@@ -234,7 +233,7 @@ def _code_in(folder: Folder) -> str:
 
 @dataclass(slots=True)
 class _Work:
-    """What is to be done, for whoever does it."""
+    """The inputs of an extraction, in this process or on Ray."""
 
     records: Records
     backbone: ComponentConfig
@@ -257,7 +256,7 @@ class _Work:
 
 
 def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
-    """Weights are loaded first: those that do not fit are one line, before any Ray process and any progress bar."""
+    """Load the weights first, so that weights that do not fit are one line, before any Ray process or progress bar."""
     workers, forward = 0 if in_trial() else work.options.workers, None
     if not workers:
         forward = Forward(work.backbone, work.outputs, work.options.batch)

@@ -1,7 +1,7 @@
 """Extraction over a cluster with Ray Data: decode in CPU tasks, the network in a pool of actors, shards in CPU tasks.
 
-Every shard is committed where it is made; only counts and rejects come back to the driver. A task that Ray repeats
-writes the same shard again, and what a dead driver leaves behind is found by the next run (`extraction`).
+Every shard is committed by the task that makes it; only counts and rejects return to the driver. A task that Ray
+repeats writes the same shard again, and the next run continues what a dead driver leaves (`extract`).
 """
 
 import math
@@ -26,13 +26,13 @@ from vse.registry import ComponentConfig
 from vse.storage.folder import Folder
 
 DECODE_ROWS = 32
-# A node takes minutes to come and costs until it has been idle for some: it must have more than that to do.
+# A node takes minutes to start and costs until it has been idle for some, so it must have more work than that.
 WORTH_A_GPU, WORTH_A_CORE = 10_000, 1_000  # images
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Numbers of actors: `least` at any time, `first` at the start, `most` as Ray Data sees fit; `gpu`: one each."""
+    """Numbers of actors: at least `least`, `first` at the start, at most `most`; `gpu`: whether each has a GPU."""
 
     least: int
     first: int
@@ -41,11 +41,19 @@ class Pool:
 
 
 def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None) -> Pool:
-    """One actor for each GPU, else for each core but one; on nodes yet to come as many as the images are worth.
+    """One actor for each GPU, else for each core but one; on nodes yet to start, as many as the images are worth.
 
-    now: the nodes that are up, of a cluster with an autoscaler only the head at first; could: those that there can be.
-    Ray Data never asks for actors beyond the nodes that are up, so those that are to bring nodes are there from the
-    start and stay. Raises InputError if there could never be one.
+    Ray Data never requests actors beyond the nodes that are up. Actors that make the autoscaler add nodes are therefore
+    started at the beginning and stay.
+
+    Args:
+        now: The nodes that are up. With an autoscaler, only the head at first.
+        could: The nodes that the cluster can have.
+        num_images: To extract.
+        workers: Number of actors; None: chosen here.
+
+    Raises:
+        InputError: The cluster can never hold an actor.
     """
     up, there = now.total(), could.total()
     cores = max(up["CPU"], there["CPU"])
@@ -108,14 +116,14 @@ def extract_with_ray(
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Yields, shard by shard as they are committed, the number of images in it and its rejects.
 
-    Ray must be running. workers: forward actors, by default as `pool_of` says. Raises InputError if the cluster
-    could never hold one, PlacementError where none has come.
+    Ray must be running. workers: forward actors, by default as `pool_of` chooses. Raises InputError if the cluster
+    can never hold one, and PlacementError if no node came.
     """
-    decode_task: Any = _decode  # Ray's annotations know no function with arguments of its own
+    decode_task: Any = _decode  # Ray's annotations do not allow functions with further arguments
     write_task: Any = _write
     pool = pool_of(living(ray.nodes()), capacity(), len(todo), workers)
     forward_rows = batch or (256 if pool.gpu else DECODE_ROWS)
-    # Ray gathers whole blocks of these and then cuts: from any other size a scrap would be left of each gathering
+    # Ray gathers whole blocks of these and then cuts them: any other size would leave a remainder each time
     shard_rows = max(1, shard_rows // forward_rows) * forward_rows
     actors = ray.data.ActorPoolStrategy(min_size=pool.least, initial_size=pool.first, max_size=pool.most)
 

@@ -135,7 +135,7 @@ def _compare(read: Read) -> None:
 
 
 def look(files: tuple[str, ...]) -> list[str]:
-    """What a node has of files: their sizes and digests of both ends; empty for those that cannot be read."""
+    """Sizes and digests of both ends of files on a node; empty for files that it cannot read."""
     found = []
     for file in files:
         try:

@@ -33,13 +33,13 @@ PARSING = "parse captions"  # how progress names it
 
 
 def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
-    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many are work for a cluster to join."""
+    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many captions are parsed on Ray."""
     parser = parser_of(config)
     folder = workspace.language(dataset_name(records), language_fingerprint(parser))
     texts = [caption.text for caption in records.captions]
-    found = Language.find(folder, texts)
-    if found is not None:
-        return found  # what is complete needs no lock to be read: on S3 that is a lease which one process holds
+    language = Language.find(folder, texts)
+    if language is not None:
+        return language  # reading complete parses needs no lock, which on S3 is a lease of one process
     return parse_captions(records, parser, workspace, cluster=cluster_of(ray or RayConfig()))
 
 
@@ -50,14 +50,14 @@ def parser_of(config: RunConfig) -> Parser.Config:
 
 
 def check_parser(config: RunConfig) -> None:
-    """Raises InputError if the configured parser is not there, or cannot parse."""
+    """Raises InputError if the configured parser is missing, or cannot parse."""
     assert isinstance(config.text.parser, Parser.Config)
     if config.text.parser.pipeline != SHIPPED:
         shared_parser(config.text.parser)
 
 
 def language_fingerprint(config: Parser.Config) -> str:
-    """Eight digits that name what the parser and the rules for components make."""
+    """Eight digits that identify the parser and the rules for components."""
     return fingerprint({"parser": parser_fingerprint(config), "components": REVISION})
 
 
@@ -69,11 +69,11 @@ def parse_captions(
     num_workers: int | None = None,
     cluster: Cluster | None = None,
 ) -> Language:
-    """Parses of all captions, in language/<dataset>/<fingerprint>; made as far as they are missing, under its lock.
+    """Parses of all captions, in language/<dataset>/<fingerprint>; missing ones are made under its lock.
 
-    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
-    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a pipeline
-    that is not there.
+    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: returns a
+    running Ray when it is needed; without it, Ray is used only if it is running. Raises InputError if the pipeline is
+    missing.
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
     captions = [(caption.id, caption.text) for caption in records.captions]
@@ -89,12 +89,12 @@ def parse_texts_to(
     label: str = PARSING,
     num_workers: int | None = None,
 ) -> Language:
-    """Parses of `texts` kept in `folder`, made as far as they are missing there; `label` names the work to users."""
+    """Parses of `texts` stored in `folder`; missing ones are made. `label` is shown as their progress."""
     return _parsed(None, texts, config, folder, label, num_workers, None)
 
 
 def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int = 1) -> list[Parse]:
-    """One parse per text, in order, kept nowhere; each distinct text is parsed once.
+    """One parse per text, in order, not stored; each distinct text is parsed once.
 
     Up to `num_processes` processes share the work, as far as there is enough of it to pay for starting them.
     """
@@ -133,9 +133,9 @@ def _parsed(
 ) -> Language:
     digits = language_fingerprint(config)
     wanted = list(dict.fromkeys(texts))
-    found = Language.find(folder, wanted)
-    if found is not None and found.fingerprint == digits:
-        return found
+    language = Language.find(folder, wanted)
+    if language is not None and language.fingerprint == digits:
+        return language
     folder.check_writable()
     remove_damaged(folder)
     done = finished(folder, digits)
@@ -166,7 +166,7 @@ def _parsed(
 
 
 def _cover(shards: dict[str, list[str]], wanted: set[str]) -> list[str]:
-    """Shards that hold wanted texts; those of other texts stay out of the manifest."""
+    """Shards with wanted texts; other shards are not in the manifest."""
     return [name for name, texts in shards.items() if wanted.intersection(texts)]
 
 

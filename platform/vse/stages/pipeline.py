@@ -47,15 +47,19 @@ def prepare(
     records: Records | None = None,
     splits: Sequence[str] = (),
 ) -> Material:
-    """Run what is missing of stages 1 to 3 and open the results; images without features leave the records.
+    """Run the missing stages 1 to 3 and open the results. Images without features are left out of the records.
 
-    Captions are parsed where the family reads components, or where the caller asks (`parsed`), as attacks do. `outputs`
-    are features that other families will want of the same images: one pass makes them all. `ray`: which Ray stages use
-    and what they ask of it, where there is much to do. `records`: of the configured source, if they were read before.
-    `splits`: that are measured beside train and val, and must be there.
+    Args:
+        config: Of the run.
+        workspace: Where stages keep what they make.
+        parsed: Whether captions are parsed for attacks, even if the family reads no components.
+        outputs: Features of the same images that other families need; one pass makes them all.
+        ray: Settings of Ray, for stages with much work.
+        records: Of the configured source, if they were read before.
+        splits: Splits, other than train and val, that the data set must have.
     """
     if not workspace.external.given:
-        check(config, parsed=parsed)  # what is missing is told before hours of extraction
+        check(config, parsed=parsed)  # reports missing inputs before hours of extraction
     inputs, contrast = family_inputs(config), adversaries_wanted(config) is not None
     records = trainable(records or describe(config, workspace), splits)
     features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
@@ -83,7 +87,7 @@ def prepare(
 
 
 def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) -> None:
-    """What can be told of a configuration before any data are read.
+    """Check a configuration before any data are read.
 
     Args:
         config: of the run.
@@ -92,7 +96,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
 
     Raises:
         InputError: the family reads what is not configured, or the parser, the lexicon, or a file of word vectors,
-            weights or concreteness is missing or is no such thing.
+            weights or concreteness is missing or of another kind.
     """
     inputs = family_inputs(config)
     if inputs.sentence:
@@ -132,14 +136,14 @@ def prepare_transfer(
 ) -> Material:
     """Images and captions of other data to measure a trained run on.
 
-    What was fitted on the captions of the run's own training images, vectors of words and of sentences, stays.
+    Vectors of words and sentences stay as fitted on the run's own training captions.
 
     Args:
         other: the run's configuration with the other data (`data`), and with the word lists of attacks on it.
         workspace: where the stages keep what they make.
         material: of the run's own data.
         parsed: whether captions are parsed though the family reads no components, as attacks do.
-        records: of the other data, where the caller has read them.
+        records: of the other data, if the caller has read them.
     """
     inputs = family_inputs(other)
     records = records or describe(other, workspace)
@@ -158,7 +162,7 @@ def prepare_transfer(
 
 
 def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, prints: dict[str, str]) -> Vectors | None:
-    """Where word vectors of a vocabulary come from; enters what decides them into `prints`."""
+    """The word vectors of a vocabulary as a function; adds their fingerprint to `prints`."""
     path = config.text.word_vectors
     if not path:
         return None
@@ -175,17 +179,17 @@ def _word_vectors(config: RunConfig, workspace: Workspace, records: Records, pri
 def _sentences(config: RunConfig, workspace: Workspace, records: Records, vectors: Vectors | None) -> SentenceStore:
     """Vectors of all captions, fitted on those of training images, in language/<dataset>/<fingerprint>.
 
-    A file's vectors were learned elsewhere: words that only test captions have, or training captions rarely, keep
-    theirs (jWAE 5.1 averages word2vec over all words of a sentence). Vectors of own captions exist for training words.
+    With vectors from a file, words that are rare or absent in training captions keep theirs (jWAE 5.1 averages word2vec
+    over all words of a sentence). Vectors learned from captions exist for training words only.
     """
     assert vectors is not None, "asked before"
     train = [caption.text for caption in records.split("train").captions]
     if config.text.word_vectors == OWN_CAPTIONS:
-        known = build_vocabulary(train, config.text.min_count).words
+        vocabulary = build_vocabulary(train, config.text.min_count).words
     else:
-        known = build_vocabulary(caption.text for caption in records.captions).words
+        vocabulary = build_vocabulary(caption.text for caption in records.captions).words
     place = functools.partial(workspace.language, dataset_name(records))
-    features = fitted(config.text.sentence, train, vectors(known), place)
+    features = fitted(config.text.sentence, train, vectors(vocabulary), place)
     assert features is not None
     texts = [caption.text for caption in records.captions]
     return SentenceStore.make(features, texts, place, workspace.cache().local())

@@ -42,29 +42,29 @@ def fitted(
 ) -> SentenceFeatures | None:
     """The configured features fitted on captions of training images, or kept from before; None for `none`.
 
-    place: folder of a fingerprint, such as `partial(workspace.language, dataset)`. Raises InputError if the vectors
-    know no word of the captions.
+    place: folder of a fingerprint, such as `partial(workspace.language, dataset)`. Raises InputError if no word of the
+    captions has a vector.
     """
     if registry.name_of("sentence", config) == "none":
         return None
     folder = place(sentence_fingerprint(config, train_texts, vectors)).child("fit")
-    # what is there needs no lock to be read; what comes from S3 is verified as it is read
+    # reading needs no lock; files from S3 are verified as they are read
     if folder.read_manifest(checksums=folder.is_local) is not None:
         with contextlib.suppress(DamagedError):
             return SentenceFeatures.open(folder)
     with folder.locked():
         if folder.read_manifest() is None:
             remove_damaged(folder)
-            made: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
-            made.save(folder)
+            features: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
+            features.save(folder)
     return SentenceFeatures.open(folder)
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceStore:
-    """Sentence vectors by text: kept ones for the captions of a data set, computed ones for any other text.
+    """Sentence vectors by text: stored for the captions of a data set, computed for other texts.
 
-    What is kept lies on this node, in `cache`, in one file that all its processes map.
+    Stored vectors are in `cache` on this node, in one file that all processes map.
     """
 
     features: SentenceFeatures
@@ -77,7 +77,7 @@ class SentenceStore:
     def make(
         cls, features: SentenceFeatures, texts: Sequence[str], place: Callable[[str], Folder], cache: Path
     ) -> "SentenceStore":
-        """Vectors of all distinct `texts`, made as far as they are missing."""
+        """Vectors of all distinct `texts`; missing ones are computed and stored."""
         distinct = list(dict.fromkeys(texts))
         folder = place(features.fingerprint).child(f"captions-{fingerprint(distinct)}")
         manifest = folder.read_manifest(checksums=False)
@@ -93,27 +93,29 @@ class SentenceStore:
 
     @property
     def fingerprint(self) -> str:
-        """Eight digits that name what the vectors are, whichever texts are kept."""
+        """Eight digits that identify the vectors, whichever texts are stored."""
         return self.features.fingerprint
 
     def vectors(self, texts: Sequence[str]) -> SentenceVectors:
-        """The vectors of `texts`, in half precision: in the mapped file where all are kept, else in memory. Files that
-        turn out damaged as they are copied to this node are made again."""
+        """The vectors of `texts` in half precision: in the mapped file if all are stored, else in memory.
+
+        Files that are damaged when they are copied to this node are recomputed.
+        """
         row = np.array([self._row.get(text, -1) for text in texts], dtype=np.int64)
         kept, others = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
         if not len(others):
             return SentenceVectors(self._kept, row)
-        found = np.empty((len(texts), self.dim), dtype=np.float16)
+        values = np.empty((len(texts), self.dim), dtype=np.float16)
         if len(kept):
-            found[kept] = self._kept[row[kept]]
+            values[kept] = self._kept[row[kept]]
         for low in range(0, len(others), SHARD_TEXTS):
             some = others[low : low + SHARD_TEXTS]
-            found[some] = _half(self.features.encode([texts[int(k)] for k in some]))
-        return SentenceVectors(found, np.arange(len(texts)))
+            values[some] = _half(self.features.encode([texts[int(k)] for k in some]))
+        return SentenceVectors(values, np.arange(len(texts)))
 
     @cached_property
     def _kept(self) -> Float16[np.ndarray, "captions dim"]:
-        """Mapped read-only, copied to this node by the first process that asks."""
+        """The stored vectors, mapped read-only and copied to this node by the first process that reads them."""
         try:
             return self._mapped(self.manifest)
         except (FileNotFoundError, DamagedError):
@@ -127,16 +129,19 @@ class SentenceStore:
         return mapped_array(self.cache, place, shape, np.float16, functools.partial(self._fill, manifest))
 
     def _fill(self, manifest: Mapping[str, Any], values: Float16[np.ndarray, "captions dim"]) -> None:
-        """Shard by shard, each checked against the manifest. Memory holds twice those that `read_ahead` reads side by
-        side and two more: with 6,000 numbers a vector 0.7 GB on S3, 0.3 on a disk."""
+        """Fill an array shard by shard, each checked against the manifest.
+
+        Memory holds two shards more than twice the number that `read_ahead` reads in parallel: for 6,000 numbers per
+        vector, 0.7 GB on S3 and 0.3 GB on a disk.
+        """
         names = sorted(name for name in manifest["files"] if name != _TEXTS)
 
         def rows_of(name: str) -> np.ndarray:
             return np.load(io.BytesIO(read_checked(self.folder, manifest, name)), allow_pickle=False)
 
         at = 0
-        with contextlib.closing(read_ahead(self.folder, rows_of, names)) as found:
-            for rows in found:
+        with contextlib.closing(read_ahead(self.folder, rows_of, names)) as shards:
+            for rows in shards:
                 values[at : at + len(rows)] = rows
                 at += len(rows)
 
@@ -161,13 +166,13 @@ def _shard(number: int) -> str:
 
 
 def _write(features: SentenceFeatures, texts: Sequence[str], folder: Folder) -> dict[str, Any]:
-    """Write what is missing or cut short, and the manifest; what was committed before keeps its checksum."""
+    """Write missing and truncated shards, and the manifest. Shards committed before keep their checksum."""
     parts = {_shard(n): texts[low : low + SHARD_TEXTS] for n, low in enumerate(range(0, len(texts), SHARD_TEXTS))}
     before, sizes = (folder.manifest_alone() or {}).get("files", {}), folder.sizes(list(parts))
     entries: dict[str, Any] = {}
     with Progress("sentence vectors", total=len(texts), unit="captions") as bar:
         for name, some in parts.items():
-            # written whole or not at all; the folder's name has all that decides it
+            # writes are atomic, and the name of the folder determines the content
             if sizes[name] is None or (name in before and before[name]["bytes"] != sizes[name]):
                 entries[name] = save_array(folder, name, _half(features.encode(some)))
             elif name in before:

@@ -30,12 +30,12 @@ from vse.workspace import journal
 from vse.workspace.layout import Workspace
 
 ray_train = ray_private.train_internals()
-RETRIES = 3  # a worker lost with its spot instance is no reason to give up; each retry goes on from the checkpoint
+RETRIES = 3  # workers are lost with spot instances; each retry continues from the checkpoint
 LISTEN_SECONDS = 1.0
-ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; what takes longer ends with Ray
-# How long a worker waits for the others in a collective before the group is given up. Lost workers are noticed at once
-# by Ray, so this is for the slow: nodes that copy and parse a whole data set while others have it, rank 0 that writes a
-# checkpoint to a store that is away. It must exceed the longest of these, not the length of a step.
+ABORT_SECONDS = 20.0  # for the workers of an interrupted training to end; later they end with Ray
+# How long a worker waits for the others in a collective. Ray notices lost workers at once, so this limit is for slow
+# ones: nodes that copy and parse a whole data set, or rank 0 while the store of a checkpoint does not answer. It must
+# exceed the longest of these, not the length of a step.
 COLLECTIVE_SECONDS = 4 * 3600
 
 Report = Callable[[dict[str, float]], None]
@@ -55,13 +55,16 @@ def train_on_workers(
 ) -> None:
     """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
 
-    `report` hears each epoch from the run's journal, in a thread of its own, and with it as `waited` for how many
-    seconds workers had no place. Raises InputError, StorageError and Diverged as a worker raised them, without trying
-    again; lost workers are replaced. Raises PlacementError if the nodes for all of them did not come, and
-    WorkersLostError where workers were lost once more, or torch finds no GPU where Ray has placed one.
+    Lost workers are replaced. `report` is called in a thread with the numbers of each epoch in the run's journal, and
+    with `waited`, the seconds in which workers had no resources.
+
+    Raises:
+        InputError, StorageError, Diverged: A worker raised it; there is no retry.
+        PlacementError: The nodes for all workers did not come.
+        WorkersLostError: Workers were lost too often, or torch finds no GPU on a worker that Ray gave one.
     """
-    # Ray's own notes about a run are read by nobody: checkpoints are the run's. Only Ray's controller writes them, and
-    # it runs on this node; on S3 they would fail without a second try where the workspace itself waits.
+    # Nothing reads Ray's own notes about a run. Ray's controller writes them on this node; on S3, a failed write would
+    # end the training, while the workspace itself retries.
     with scratch_folder("train") as scratch:
         waited = Waited(scratch / "waited")
         trainer = _trainer(
@@ -108,7 +111,7 @@ def _trainer(
 
 
 class _Policy(ray_train.DefaultFailurePolicy):
-    """Ray Train's own, but for workers that have had no place in time: it would wait for one as long at each retry."""
+    """Ray Train's policy without retries if workers got no resources in time: each retry would wait as long again."""
 
     def make_decision(self, training_failed_error: TrainingFailedError) -> Any:
         return (
@@ -125,7 +128,7 @@ def _timed_out(error: TrainingFailedError) -> bool:
 
 
 class Waited(ray_train.WorkerGroupCallback):
-    """Writes down, in Ray Train's controller, which is on the driver's node, how long workers waited for places."""
+    """Writes to a file, in Ray Train's controller on the driver's node, how long workers waited for resources."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.since = file, 0.0
@@ -135,32 +138,31 @@ class Waited(ray_train.WorkerGroupCallback):
 
     def before_init_train_context(self, workers: list[Any]) -> dict[str, list[Any]]:
         """Their processes have just started."""
-        with contextlib.suppress(OSError):  # of a full disk others tell
+        with contextlib.suppress(OSError):  # a full disk is reported elsewhere
             self.file.write_text(str(self.seconds() + time.monotonic() - self.since))
         return {}
 
     def seconds(self) -> float:
-        """Over all starts of the workers so far, in whichever process this is asked."""
+        """Seconds over all starts of the workers so far; may be called in any process."""
         try:
             return float(self.file.read_text())
-        except (OSError, ValueError):  # not there yet, or being written
+        except (OSError, ValueError):  # missing, or being written
             return 0.0
 
 
 def _loss(error: TrainingFailedError) -> Exception | None:
-    """How a worker, or its node, was lost; None if a worker failed by an error of its own."""
+    """The error by which a worker or its node was lost; None if a worker raised an error."""
     if isinstance(error, ControllerError):
         failure = error.controller_failure
         return failure if isinstance(failure, ray_train.WorkerGroupStartupFailedError) else None
     failures = error.worker_failures.values() if isinstance(error, WorkerGroupError) else ()
     kinds = ray_train.WorkerHealthCheckFailedError, ray_train.WorkerHealthCheckTimeoutError
-    loss = next((each for each in failures if isinstance(each, kinds)), None)  # it takes others along
+    loss = next((each for each in failures if isinstance(each, kinds)), None)  # others fail as a consequence
     return getattr(loss, "health_check_failure", loss)
 
 
 class _Trainer(TorchTrainer):
-    """Gives up as `_Policy` says, and leaves Ctrl-C to the job: Ray Train's own handler would end it with status 1 and
-    without a word."""
+    """Uses `_Policy`, and leaves Ctrl-C to the job: Ray Train's own handler would end it silently with status 1."""
 
     controller: Any = None
 
@@ -169,12 +171,12 @@ class _Trainer(TorchTrainer):
         return super()._initialize_and_run_controller(**{**settings, "failure_policy": policy})
 
     def _register_sigint_handler(self, controller: Any) -> None:
-        self.controller = controller  # not told of where a thread, as that of a trial, calls `fit`
+        self.controller = controller  # not called if a thread, as in a trial, calls `fit`
 
     def abort(self) -> None:
         """End the workers, as Ray Train's handler does."""
         if self.controller is not None:
-            with contextlib.suppress(RayError):  # it answers by its end
+            with contextlib.suppress(RayError):  # it ends without an answer
                 ray.get(self.controller.abort.remote(), timeout=ABORT_SECONDS)
 
 
@@ -190,7 +192,7 @@ def train_in_task(
 ) -> None:
     """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
 
-    As `train_on_workers` otherwise.
+    Otherwise like `train_on_workers`.
     """
     train = config.train
     arguments, labels = worker_arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
@@ -213,7 +215,7 @@ def train_in_task(
                 return _raise_again(ray.get(there.remote(arguments)))
             except RayTaskError:
                 raise
-            except RayError as error:  # its node or its process is gone; the next one goes on from the checkpoint
+            except RayError as error:  # its node or process is lost; the next attempt continues from the checkpoint
                 if losses == RETRIES:
                     raise _lost(config, error) from None
             finally:
@@ -223,7 +225,7 @@ def train_in_task(
 def worker_arguments(
     config: RunConfig, workspace: Workspace, name: str, parent: str, held: LeaseHandle | None
 ) -> dict[str, Any]:
-    """What a worker is given, as data that any process can read."""
+    """The arguments of a worker as plain data."""
     place = {"workspace": workspace.root.uri, "external": workspace.external.answers}
     return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
 
@@ -247,7 +249,7 @@ def _lost(config: RunConfig, error: Exception) -> WorkersLostError:
 
 
 def _raise_again(refusal: tuple[str, str] | None) -> None:
-    """Raise here what a worker returned instead of raising it."""
+    """Raise the error that a worker returned."""
     if refusal is not None:
         kind, text = refusal
         raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
@@ -264,20 +266,20 @@ def _listening(folder: Folder, report: Report | None, waited: Callable[[], float
 
 
 class Listener:
-    """Reports the epochs that appear in a run's journal after it was made; those that were there are known.
+    """Reports epochs that appear in a run's journal after the listener was created.
 
-    waited: asked with each of them, for how many seconds its workers had no place.
+    waited: returns the seconds so far in which workers had no resources.
     """
 
     def __init__(self, folder: Folder, report: Report, waited: Callable[[], float] = lambda: 0.0) -> None:
         self.folder, self.report, self.waited = folder, report, waited
-        self.heard = max(self._epochs(), default=0)
+        self.reported = max(self._epochs(), default=0)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._listen, daemon=True)
         self.thread.start()
 
     def close(self) -> None:
-        """Hear the rest and stop."""
+        """Report the remaining epochs and stop."""
         self.over.set()
         self.thread.join()
 
@@ -285,13 +287,13 @@ class Listener:
         over = False
         while not over:
             over = self.over.wait(LISTEN_SECONDS)
-            with contextlib.suppress(OSError, InputError):  # away, or refused for now: the epochs are told afterwards
-                self._tell()
+            with contextlib.suppress(OSError, InputError):  # the store does not answer: the epochs are reported later
+                self._report_new()
 
-    def _tell(self) -> None:
+    def _report_new(self) -> None:
         for epoch, numbers in sorted(self._epochs().items()):
-            if epoch > self.heard:
-                self.heard = epoch
+            if epoch > self.reported:
+                self.reported = epoch
                 self.report({**numbers, "epoch": epoch, "waited": self.waited()})
 
     def _epochs(self) -> dict[int, dict[str, float]]:

@@ -1,4 +1,4 @@
-"""A trained run, opened from its checkpoint alone, and the codes it gives to what is measured."""
+"""A trained run, opened from its checkpoint alone, and its codes of images, captions and adversaries."""
 
 import platform
 from collections.abc import Callable, Sequence
@@ -30,8 +30,7 @@ from vse.training.inputs import Material, initial_family, split_examples
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A family in eval mode with the configuration and the vocabulary it was trained with. What it encodes is where its
-    parameters are: on the CPU until `to`."""
+    """A family in eval mode with the configuration and vocabulary of its training. Its codes are on its own device."""
 
     config: RunConfig
     family: Family
@@ -40,25 +39,23 @@ class Trained:
 
     @property
     def weights(self) -> str:
-        """SHA-256 of the weights: what is kept of a run belongs to them, since a run trained again may keep the same
-        epoch."""
+        """SHA-256 of the weights, which identifies stored measures: a run trained again may keep the same epoch."""
         return weights_of(self.checkpoint)
 
     def to(self, device: torch.device) -> "Trained":
-        """Its parameters moved, as torch moves modules, and arithmetic settled for there; itself."""
+        """Move the parameters to a device, set its arithmetic (`determinism`), and return this object."""
         use_reproducible_arithmetic(device)
         self.family.to(device)
         return self
 
 
 def read_config(folder: Folder) -> RunConfig:
-    """The configuration that a run or a checkpoint keeps; any preset serves as the frame, the file names everything."""
+    """The configuration of a run or a checkpoint."""
     return from_data(folder.read_json("config.json"), f"{folder}/config.json")
 
 
 def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
-    """The best checkpoint of a run directory. Raises InputError if there is none, naming the files that are damaged
-    if that is why."""
+    """The best checkpoint of a run directory. Raises InputError if there is none, naming damaged files."""
     checkpoints = Checkpoints(run.child("checkpoints"))
     best = checkpoints.best()
     if best is None:
@@ -77,7 +74,7 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     if checkpoint.read_manifest() is None:
         raise InputError(f"{checkpoint}: not a complete checkpoint")
     config, changes = read_config(checkpoint), changes or {}
-    # changes have other names where a user sets them: what the run's family lacks is told, not the key here
+    # users set changes by other keys, so the message names the setting that the family lacks
     if "model" not in changes and (lacking := sorted(changes.keys() - flatten(config).keys())):
         family = registry.name_of("family", config.model)
         raise InputError(f"{lacking[0].rpartition('.')[2]}: family {family} of {checkpoint} has none to set")
@@ -100,13 +97,12 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
 DEVICES = ("auto", "cpu", "cuda")
 
 
-def device_of(asked: str, key: str = "device") -> torch.device:
-    """Where to compute: `cpu`, `cuda`, or for `auto` a GPU if torch finds one here. Raises InputError, naming the key,
-    where a GPU is asked for and there is none."""
+def device_of(name: str, key: str = "device") -> torch.device:
+    """The device `cpu`, `cuda`, or for `auto` a GPU if there is one. Raises InputError if `cuda` lacks a GPU."""
     there = torch.cuda.is_available()
-    if asked == "cuda" and not there:
+    if name == "cuda" and not there:
         raise InputError(f"{key}=cuda: torch finds no GPU on {platform.node()}")
-    return torch.device("cuda" if there and asked != "cpu" else "cpu")
+    return torch.device("cuda" if there and name != "cpu" else "cpu")
 
 
 def encode_split(trained: Trained, material: Material, split: str | Split) -> Codes:
@@ -116,7 +112,7 @@ def encode_split(trained: Trained, material: Material, split: str | Split) -> Co
 
 
 def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, UnencodedSet]:
-    """The adversaries of each attack that has any, encoded by the trained family when they are met."""
+    """The adversaries of each attack that has any, encoded by the trained family when they are scored."""
     encode = _encoder(trained, adversaries, material)
 
     def of(texts: tuple[str, ...], caption: np.ndarray) -> UnencodedSet:
@@ -127,7 +123,7 @@ def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: 
 
 
 def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
-    """Codes of the adversaries of each attack, beside the captions they attack: of all of them at once."""
+    """Codes of the adversaries of each attack, all at once, with the captions that they attack."""
     encode = _encoder(trained, adversaries, material)
     return {
         attack: AttackSet(encoded=encode(texts), caption=adversaries.caption[attack])

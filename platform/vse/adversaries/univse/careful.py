@@ -73,7 +73,7 @@ def _seen(entry: RelationEntry) -> RelationEntry:
 
 
 class CarefulEditor(Editor):
-    """Draws edits as `Editor` does, except those that would be true, undecidable or ungrammatical."""
+    """Draws edits as `Editor` does, except edits that would be true, undecidable or ungrammatical."""
 
     def __init__(
         self, text: str, parse: Parse, components: Components, careful: CarefulPool, barred: Barred, rng: random.Random

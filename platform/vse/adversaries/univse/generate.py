@@ -80,7 +80,7 @@ class Adversary:
 
 
 def keyed_random(*key: object) -> random.Random:
-    """Draws that depend on the key alone, whoever draws, and in whatever order."""
+    """Random numbers that depend only on the key, in any process and order."""
     text = "|".join(map(str, key)).encode("utf-8", "surrogatepass")
     return random.Random(int.from_bytes(hashlib.sha256(text).digest()[:8], "big"))
 

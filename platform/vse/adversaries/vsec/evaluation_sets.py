@@ -45,8 +45,8 @@ def evaluation_set(
     """Up to `per_class` adversaries of each class for every caption, image by image, in the order of the captions.
 
     Attacks are named noun, numeral and relation, its paradigms shuffle and preposition, and plural for the numerals of
-    plurals. Candidates that `is_true` says hold of the image are left out, and those that bring in a word which is not
-    `known` (the training vocabulary). Draws depend on (seed, split, caption id, class, kind of words) only.
+    plurals. Candidates that are true of the image by `is_true` are left out, and candidates with a new word that is
+    not `known` (the training vocabulary). Draws depend on (seed, split, caption id, class, kind of words) only.
     """
     kind = generator.words.kind
     for captions in images:

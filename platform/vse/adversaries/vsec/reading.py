@@ -22,7 +22,7 @@ _DOERS = ("er", "or", "ist", "man", "woman")
 
 
 class Relatedness:
-    """Which nouns of the list may not be put in beside a given noun, as bits; each noun is looked up once."""
+    """Nouns of the list that may not replace or follow a given noun, as bits; each noun is looked up once."""
 
     def __init__(self, candidates: Sequence[str], knowledge: Knowledge, rules: ChangeRules) -> None:
         self._lexicon, self._concreteness, self._rules = knowledge.lexicon, knowledge.concreteness, rules

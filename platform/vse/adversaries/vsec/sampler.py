@@ -273,7 +273,7 @@ class _Phrases:
 def _of_captions(
     table: pa.Table, row_of: dict[str, int], hashes: dict[str, str], paradigms: Sequence[str]
 ) -> tuple[pa.Table, np.ndarray]:
-    """Slots of the given captions and paradigms, and their rows; texts must be those that the slots were made for."""
+    """Slots of the given captions and paradigms, and their rows; the slots must be of these texts."""
     names = table.column("caption").combine_chunks().dictionary_encode()
     texts = table.column("text_hash").combine_chunks().dictionary_encode()
     every = names.dictionary.to_pylist()

@@ -118,7 +118,7 @@ def is_mass(entry: NounEntry) -> bool:
 
 
 def is_visible(noun: str, concreteness: Concreteness) -> bool:
-    """Whether a noun counts as concrete: by its score, that of its singular, or a short list of exceptions."""
+    """Whether a noun counts as concrete: by its score, the score of its singular, or a short list of exceptions."""
     return noun in LISTS.visible or concreteness.is_concrete(_PLURALS.get(noun, noun))
 
 
@@ -224,8 +224,8 @@ def sensible_alternatives(word: str) -> frozenset[str]:
 def published_alternatives(word: str, leak: bool) -> frozenset[str]:
     """Words of the published sets that may replace `word`.
 
-    As written: those that share no set with it. With `leak`, as the published code does: every word of every set that
-    does not hold `word`, although another set may hold both.
+    As written, these are the words that share no set with it. With `leak`, as in the published code, they are all words
+    of sets without `word`, although another set may have both.
     """
     sharing = {word}.union(*(group for group in LISTS.preposition_sets if word in group))
     kept = frozenset().union(*(group for group in LISTS.preposition_sets if word not in group))

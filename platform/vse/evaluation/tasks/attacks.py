@@ -15,7 +15,7 @@ _WORDS = {"shared": "", "disjoint": ", disjoint words", PRINTED: ", as printed",
 
 
 def behind(words: str) -> str:
-    """What the kind of words adds to the name of an attack: nothing for those that training negatives use."""
+    """What the kind of words adds to the name of an attack: nothing for words that training negatives use."""
     return "" if words == "shared" else f"/{words}"
 
 

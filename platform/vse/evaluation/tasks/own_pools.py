@@ -1,7 +1,7 @@
 """Retrieval with an image's own contrastive captions among the candidates (VSE-C, section 4.1).
 
 Each image ranks all true captions of the split and the adversaries of its own captions only: with five captions per
-image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. The rank is that of its best caption.
+image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. The rank is the rank of its best caption.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

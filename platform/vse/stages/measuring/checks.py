@@ -120,6 +120,8 @@ def _described(config: RunConfig, options: SharedOptions, describe: Callable[[Ru
 
 
 def _check_stages(config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest) -> None:
+    if workspace.external.given:
+        return  # the driver has checked them, and this node may lack the files
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
     check(config, parsed=request.parsed, contrast=VSEC in kinds)
     outputs = (family_inputs(config).image,)

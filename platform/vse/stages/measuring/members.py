@@ -178,7 +178,7 @@ class Members:
     def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
         """The adversaries that `make` finds for each member: the same texts, as each reads them.
 
-        Raises InputError if members are attacked by different texts: those that train with other word pools, or
+        Raises InputError if members are attacked by different texts, because they train with other word pools or
         read captions with another parser.
         """
         made = [make(member) for member in self.each]
