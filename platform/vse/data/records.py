@@ -3,7 +3,8 @@
 import hashlib
 import io
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +18,12 @@ from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 
 _COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
+_BOXES = "boxes.parquet"
+_BOX_SCHEMA = pa.schema(
+    [("image", pa.string()), ("label", pa.string())]
+    + [(side, pa.float64()) for side in ("left", "top", "right", "bottom")]
+    + [("caption", pa.string()), ("attributes", pa.list_(pa.string()))]
+)
 _POOL = ("train", "val")
 
 
@@ -42,6 +49,34 @@ class Caption:
     raw: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A region of an image that is annotated with what it shows.
+
+    Args:
+        label: A category, such as "dining table", or a phrase of a caption, such as "a pink dress".
+        left: Its left side as a fraction of the image's width.
+        top: Its upper side as a fraction of the image's height.
+        right: Its right side, likewise, exclusive.
+        bottom: Its lower side, likewise, exclusive.
+        caption: The id of the caption that holds the phrase; empty for a category.
+        attributes: What else is known of the object, such as its colour.
+    """
+
+    label: str
+    left: float
+    top: float
+    right: float
+    bottom: float
+    caption: str = ""
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def area(self) -> float:
+        """Its share of the image."""
+        return (self.right - self.left) * (self.bottom - self.top)
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """The images of one split and their captions, grouped in the order of the images.
@@ -65,12 +100,21 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """All images and captions of a data set, with what made them (`source`, plain data, enters the fingerprint)."""
+    """All images and captions of a data set.
+
+    Args:
+        name: Of the data set.
+        images: Of all splits.
+        captions: In the order of their images.
+        source: What made the records, as plain data; part of the fingerprint.
+        boxes: Annotated regions by image id, of the images that have some.
+    """
 
     name: str
     images: tuple[Image, ...]
     captions: tuple[Caption, ...]
     source: dict[str, Any] = field(default_factory=dict)
+    boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, ids in (("image", [i.id for i in self.images]), ("caption", [c.id for c in self.captions])):
@@ -81,6 +125,8 @@ class Records:
         for caption in self.captions:
             if caption.image not in position:
                 raise InputError(f"{self.name}: caption {caption.id!r} points to unknown image {caption.image!r}")
+        unknown = next((image for image in self.boxes if image not in position), None)
+        assert unknown is None, f"boxes of an unknown image {unknown!r}"
         order = [position[c.image] for c in self.captions]
         assert order == sorted(order), "captions must be grouped in the order of their images"
 
@@ -88,11 +134,12 @@ class Records:
     def fingerprint(self) -> str:
         """Eight hexadecimal digits over every record and the description of the source."""
         rows = [[i.id, i.uri, i.split] for i in self.images], [[c.id, c.image, c.text] for c in self.captions]
-        return fingerprint([self.name, *rows, self.source])
+        boxes = [self.boxes] if self.boxes else []
+        return fingerprint([self.name, *rows, self.source, *boxes])
 
     @cached_property
     def content_fingerprint(self) -> str:
-        """Eight digits over images and captions whatever split they are in: what features and parses depend on.
+        """Eight digits over images and captions, without splits and boxes: what features and parses depend on.
 
         Folds of one data set share it, so cross-validation extracts and parses once; a source that draws its images
         differently than before says so by its revision.
@@ -101,15 +148,21 @@ class Records:
         return fingerprint([self.name, self.source.get("revision"), *rows])
 
     def save(self, folder: Folder) -> None:
-        """Write `images.parquet`, `captions.parquet` and the manifest; what plain pyarrow can read."""
+        """Write `images.parquet`, `captions.parquet`, `boxes.parquet` if there are boxes, and the manifest."""
         raw = ("raw",) if any(caption.raw for caption in self.captions) else ()
         for file, rows, more in (("images.parquet", self.images, ()), ("captions.parquet", self.captions, raw)):
             columns = {name: [getattr(row, name) for row in rows] for name in (*_COLUMNS[file], *more)}
             sink = io.BytesIO()
             pq.write_table(pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns])), sink)
             folder.write_bytes(file, sink.getvalue())
+        if self.boxes:
+            boxes = [{"image": image, **asdict(box)} for image, each in self.boxes.items() for box in each]
+            sink = io.BytesIO()
+            pq.write_table(pa.Table.from_pylist(boxes, schema=_BOX_SCHEMA), sink)
+            folder.write_bytes(_BOXES, sink.getvalue())
         folder.commit_manifest(
-            _COLUMNS, {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source}
+            (*_COLUMNS, *((_BOXES,) if self.boxes else ())),
+            {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source},
         )
 
     @classmethod
@@ -119,13 +172,26 @@ class Records:
         if manifest is None or manifest.get("kind") != "records":
             raise InputError(f"{folder}: holds no complete records")
         try:
-            files = {file: read_committed(folder, manifest, file) for file in _COLUMNS}
+            names = (*_COLUMNS, *((_BOXES,) if _BOXES in manifest["files"] else ()))
+            files = {file: read_committed(folder, manifest, file) for file in names}
         except FileNotFoundError:
             raise InputError(f"{folder}: holds no complete records") from None
         tables = {file: pq.read_table(pa.BufferReader(data)).to_pylist() for file, data in files.items()}
         images = tuple(Image(**row) for row in tables["images.parquet"])
         captions = tuple(Caption(**row) for row in tables["captions.parquet"])
-        return cls(manifest["name"], images, captions, manifest["source"])
+        boxes = dict[str, list[Box]]()
+        for row in tables.get(_BOXES, ()):
+            box = {**row, "attributes": tuple(row["attributes"])}
+            boxes.setdefault(box.pop("image"), []).append(Box(**box))
+        by_image = {image: tuple(each) for image, each in boxes.items()}
+        return cls(manifest["name"], images, captions, manifest["source"], by_image)
+
+    def of_images(self, images: tuple[Image, ...], source: dict[str, Any]) -> "Records":
+        """Records of some of the images, with their captions and boxes."""
+        ids = {image.id for image in images}
+        captions = tuple(caption for caption in self.captions if caption.image in ids)
+        boxes = {image: each for image, each in self.boxes.items() if image in ids}
+        return replace(self, images=images, captions=captions, source=source, boxes=boxes)
 
     @property
     def split_names(self) -> tuple[str, ...]:
@@ -181,6 +247,4 @@ def limited(records: Records, number: int) -> Records:
         taken[image.split] = taken.get(image.split, 0) + 1
         if taken[image.split] <= number:
             images.append(image)
-    kept = {image.id for image in images}
-    captions = tuple(c for c in records.captions if c.image in kept)
-    return replace(records, images=tuple(images), captions=captions, source={**records.source, "limit": number})
+    return records.of_images(tuple(images), {**records.source, "limit": number})

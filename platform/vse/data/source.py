@@ -21,7 +21,7 @@ from vse import registry
 from vse.config import knob
 from vse.data.places import Root
 from vse.data.reading import notice, read_json
-from vse.data.records import Caption, Image, Records, cross_validated, limited
+from vse.data.records import Box, Caption, Image, Records, cross_validated, limited
 from vse.errors import InputError
 from vse.registry import ComponentConfig
 from vse.storage import user_files
@@ -260,15 +260,18 @@ class RecordsBuilder:
         self._captions: dict[str, list[Caption]] = {}
         self._caption_ids: set[str] = set()
         self._rejects: list[list[str]] = []
+        self._boxes: dict[str, tuple[Box, ...]] = {}
 
-    def image(self, image: Image, where: str) -> None:
-        """Add an image. Raises InputError if its id is not unique."""
+    def image(self, image: Image, where: str, boxes: tuple[Box, ...] = ()) -> None:
+        """Add an image with its annotated regions. Raises InputError if its id is not unique."""
         if not _is_text(image.id + image.uri):
             raise InputError(f"{where}: image id {image.id!r} is not valid text; expected whole Unicode characters")
         if image.id in self._images:
             raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
         self._images[image.id] = image
         self._captions[image.id] = []
+        if boxes:
+            self._boxes[image.id] = boxes
 
     def caption(self, caption: Caption, where: str) -> None:
         """Add a caption of an image that was added before. Raises InputError if its id is not unique."""
@@ -333,7 +336,8 @@ class RecordsBuilder:
         captions = [c for image in images for c in self._captions[image.id]]
         revision = revision_of(c.text for c in captions)
         tokens = {"tokens": revision} if revision > 1 else {}  # what is made of the captions depends on it
-        return Records(name, tuple(images), tuple(captions), {**source, **tokens, "rejects": self._rejects})
+        boxes = {image.id: each for image in images if (each := self._boxes.get(image.id))}
+        return Records(name, tuple(images), tuple(captions), {**source, **tokens, "rejects": self._rejects}, boxes)
 
 
 def _is_text(text: str) -> bool:

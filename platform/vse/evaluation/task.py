@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import PIL.Image
 
 from vse.data.records import Records, Split
 from vse.data.source import Source
@@ -75,6 +76,10 @@ class Runs(Protocol):
 
     def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
         """Trained probes in the order of the jobs: those trained before are read, others are trained and kept."""
+        ...
+
+    def image(self, id_: str) -> PIL.Image.Image:
+        """The picture of an image of the data set, RGB. Raises InputError if it cannot be read."""
         ...
 
     def initial_family(self) -> Family:
@@ -215,10 +220,18 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is known of a measurement before anything is encoded; `own_data`: the runs' own, not `measure.on`."""
+    """What a measurement starts from, before anything is encoded.
+
+    Args:
+        families: Of the runs.
+        source: What the data come from.
+        records: The data.
+        own_data: Whether they are the runs' own, not `measure.on`.
+    """
 
     families: tuple[Family, ...]
     source: type[Source]
+    records: Records
     own_data: bool
 
 
@@ -230,6 +243,7 @@ class Capability:
     of: Callable[[Subject], bool]
 
 
+BOXES = Capability("annotated boxes of objects or phrases", lambda subject: bool(subject.records.boxes))
 ONE_RUN = Capability("a single run, not an ensemble", lambda subject: len(subject.families) == 1)
 
 

@@ -4,7 +4,6 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
-from typing import Any
 
 from vse import registry
 from vse.data.records import Records
@@ -54,9 +53,7 @@ def without(records: Records, rejected: Set[str]) -> Records:
     if not rejected:
         return records
     images = tuple(image for image in records.images if image.id not in rejected)
-    captions = tuple(c for c in records.captions if c.image not in rejected)
-    source: dict[str, Any] = {**records.source, "rejected": sorted(rejected)}
-    return Records(records.name, images, captions, source)
+    return records.of_images(images, {**records.source, "rejected": sorted(rejected)})
 
 
 def trainable(records: Records, splits: Iterable[str] = ()) -> Records:

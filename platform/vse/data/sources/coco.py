@@ -9,8 +9,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vse.config import knob
+from vse.data.boxes import of_instances
 from vse.data.reading import SPLITS, field, notice, optional_id, read_json
-from vse.data.records import Image, Records
+from vse.data.records import Box, Image, Records
 from vse.data.source import (
     DataLocation,
     GivenCaption,
@@ -49,6 +50,7 @@ class Coco(Source):
         train_images: str = knob("train2017", "folder of the training images, below root or elsewhere")
         val_images: str = knob("val2017", "folder of the validation images, below root or elsewhere")
         test_images: str = knob("val2017", "folder of the test images, below root or elsewhere")
+        boxes: tuple[str, ...] = knob((), "files instances_*.json with the boxes of objects, one for each split")
 
     config: Config
 
@@ -66,9 +68,15 @@ class Coco(Source):
             raise InputError("data.train, data.val, data.test: all are empty; name at least one captions_*.json")
         parts = [_read(inside(root, file), split, self._images(split)) for split, file in files.items()]
         builder, captions = RecordsBuilder(", ".join(part.path for part in parts)), list[GivenCaption]()
-        for part, prefix in zip(parts, _prefixes(parts), strict=True):
+        prefixes, boxes = _prefixes(parts), dict[str, tuple[Box, ...]]()
+        if self.config.boxes and any(prefixes):
+            raise InputError("data.boxes: image ids start again in each file, so a file of boxes has no certain split")
+        for file in self.config.boxes:
+            boxes |= of_instances(inside(root, file), (image for part in parts for image in part.images))
+        for part, prefix in zip(parts, prefixes, strict=True):
             for number, (image, uri) in enumerate(part.images.items()):
-                builder.image(Image(prefix + image, uri, part.split), f"{part.path}: images[{number}]")
+                where = f"{part.path}: images[{number}]"
+                builder.image(Image(prefix + image, uri, part.split), where, boxes.get(image, ()))
             captions += [GivenCaption(prefix + c.image, c.id, c.text, c.where) for c in part.captions]
         builder.given_captions(captions)
         name = readable_name(stem(next(iter(files.values()))).removeprefix("captions_"), "captions")

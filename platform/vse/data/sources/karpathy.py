@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vse.config import knob
+from vse.data import boxes
 from vse.data.reading import SplitNames, field, notice, optional_id, read_json
-from vse.data.records import Image, Records
+from vse.data.records import Box, Image, Records
 from vse.data.source import (
     DataLocation,
     GivenCaption,
@@ -26,7 +27,8 @@ class Karpathy(Source):
     """Images and raw sentences of one Karpathy JSON file.
 
     An image's id is its COCO id, else its file name, or its path if a file name occurs in several folders. Captions
-    are named after their image if `sentid` is absent or not unique.
+    are named after their image if `sentid` is absent or not unique. An image may list `objects`: a `category` and a
+    `box` each, in pixels of its `width` and `height`. COCO's own files of objects can be named instead.
     """
 
     title = "a Karpathy data set"
@@ -40,6 +42,7 @@ class Karpathy(Source):
         file: str = knob("", "JSON file below root; default: the only dataset_*.json there")
         images: str = knob("", "folder of the images below root; default: images if there is one, else root")
         restval: bool = knob(True, "COCO: train on the images of the split restval; false leaves them out")
+        boxes: tuple[str, ...] = knob((), "COCO: files instances_*.json with the boxes of objects, below root")
 
     config: Config
 
@@ -64,10 +67,13 @@ class Karpathy(Source):
         by_path = len({entry.uri for entry in unnamed}) > len({entry.name for entry in unnamed})
         if by_path:
             notice(f"{path}: file names occur in several folders; images without cocoid are named by their paths")
-        captions = list[GivenCaption]()
+        captions, instances = list[GivenCaption](), dict[str, tuple[Box, ...]]()
+        for file in self.config.boxes:
+            asked = (entry.id for entry in entries if entry.id is not None)
+            instances |= boxes.of_instances(inside(self.folder(), file), asked)
         for entry in entries:
             image = entry.id or (entry.uri if by_path else entry.name)
-            builder.image(Image(image, entry.uri, entry.split), entry.where)
+            builder.image(Image(image, entry.uri, entry.split), entry.where, entry.boxes or instances.get(image, ()))
             captions += _captions(image, entry)
         builder.given_captions(captions)
         name = readable_name(stem(path).removeprefix("dataset_"), "karpathy")
@@ -100,13 +106,15 @@ class _Entry:
     uri: str
     split: str
     sentences: list[Any]
+    boxes: tuple[Box, ...]
 
 
 def _entry(item: Mapping[str, Any], split: str, where: str) -> _Entry:
     name = field(item, "filename", str, where)
     folder = "" if item.get("filepath") is None else field(item, "filepath", str, where)
     uri = f"{folder}/{name}" if folder else name
-    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, field(item, "sentences", list, where))
+    sentences = field(item, "sentences", list, where)
+    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, sentences, boxes.of_entry(item, where))
 
 
 def _captions(image: str, entry: _Entry) -> Iterator[GivenCaption]:

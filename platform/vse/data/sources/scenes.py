@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vse.config import knob
-from vse.data.records import Caption, Image, Records
+from vse.data.records import Box, Caption, Image, Records
 from vse.data.scenes.grammar import captions_of
 from vse.data.scenes.interpret import interpret
-from vse.data.scenes.layout import CANVAS, Address, Box, scene_of
+from vse.data.scenes.layout import CANVAS, Address, scene_of
+from vse.data.scenes.layout import Box as Pixels
 from vse.data.scenes.meaning import clear_relations, holds, truth_matrix
 from vse.data.scenes.world import REVISION, WORDINGS
 from vse.data.source import DataLocation, Source, SourceConfig, Truth
@@ -58,7 +59,8 @@ class Scenes(Source):
                 said = captions_of(address, c.wording)
                 captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(said)]
         source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
-        return Records("scenes", tuple(images), tuple(captions), source)
+        boxes = {image.id: boxes_of(image.uri) for image in images}
+        return Records("scenes", tuple(images), tuple(captions), source, boxes)
 
     @classmethod
     def keys_for(cls, location: DataLocation) -> dict[str, str]:
@@ -88,12 +90,23 @@ class Scenes(Source):
         return truth_matrix(meanings, [scene_of(image.uri) for image in part.images])
 
 
+def boxes_of(uri: str) -> tuple[Box, ...]:
+    """The objects of a `scene:` address by noun, with colour, size and pattern as attributes."""
+    boxes = []
+    for thing in scene_of(uri).things:
+        for box in thing.boxes:
+            left, top, right, bottom = (side / CANVAS for side in box)
+            attributes = (thing.colour, thing.size, thing.pattern)
+            boxes.append(Box(thing.noun, left, top, right, bottom, attributes=attributes))
+    return tuple(boxes)
+
+
 @dataclass(frozen=True, slots=True)
 class SceneObject:
     """An object of a rendered picture. `box` is left, top, right, bottom in pixels; right and bottom are outside."""
 
     noun: str
-    box: Box
+    box: Pixels
     attributes: tuple[str, str, str]
 
 

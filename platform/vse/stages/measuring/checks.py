@@ -84,9 +84,11 @@ def check_measure(
         raise InputError(f"measure.alpha={options.alpha:g}: the family of {names} has no alpha; leave it out")
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
+    records = tuple(_described(config, options, describe) for config in configs)
     subject = Subject(
         families=tuple(trained.family for trained in loaded),
         source=source_of(configs[0].data) if options.on else source,
+        records=records[0],
         own_data=not options.on,
     )
     asked = {name: options.task(name) for name in dict.fromkeys(tasks)}
@@ -94,7 +96,6 @@ def check_measure(
     kept = {name: task for name, task in asked.items() if name not in missing}
     if not kept:
         raise InputError("; ".join(f"tasks={name}: n/a: needs {needs}" for name, needs in missing.items()))
-    records = tuple(_described(config, options, describe) for config in configs)
     sizes = dict[str, Size]()
     for config, described in zip(configs, records, strict=True):
         for split in dict.fromkeys(options.splits):

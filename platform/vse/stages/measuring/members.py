@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import torch
 
+from vse import registry
 from vse.config import fingerprint
+from vse.data.images import UnreadableImage, open_image
+from vse.data.places import AddressError
 from vse.data.records import Records, Split
 from vse.data.source import true_pairs
 from vse.errors import InputError
@@ -143,6 +148,22 @@ class Members:
     def encode_texts(self, texts: list[str]) -> Encoded:
         """Captions that are no part of the data set, as each member encodes them."""
         return joined([member.encode_texts(texts, self.workspace) for member in self.each])
+
+    def image(self, id_: str) -> PIL.Image.Image:
+        """The picture of an image of the data set, RGB. Raises InputError if it cannot be read."""
+        uri = self._uris[id_]
+        try:
+            return open_image(uri, self._image_root)
+        except (UnreadableImage, AddressError) as error:
+            raise InputError(f"image {id_!r} ({uri}): {error}") from None
+
+    @cached_property
+    def _uris(self) -> dict[str, str]:
+        return {image.id: image.uri for image in self.records.images}
+
+    @cached_property
+    def _image_root(self) -> str:
+        return registry.build("source", self.each[0].config.data).image_root
 
     def examples(self, part: Split) -> Examples:
         """The arrays that the first member reads of a split."""

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.unit.asked import asked
+from vse.data.records import Records
 from vse.data.source import source_of
 from vse.errors import InputError
 from vse.evaluation.probes.alignment import AlignmentProbe
@@ -153,7 +154,8 @@ def test_a_family_without_words_needs_others(place, vsepp):
             return None
 
     trained.family.__class__ = Wordless
-    subject = Subject(families=(trained.family,), source=source_of(trained.config.data), own_data=True)
+    records = Records("empty", (), ())
+    subject = Subject(families=(trained.family,), source=source_of(trained.config.data), records=records, own_data=True)
     for kind in (ImageToWordTask, FillInBlankTask):
         assert kind().missing(subject) == "a family that reads word vectors"
         assert not kind(kind.Config(words=("random",))).missing(subject)

@@ -1,0 +1,104 @@
+"""Boxes of objects in files: `objects` of a Karpathy file, and COCO's `instances_*.json`."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from vse.data.reading import field, read_json
+from vse.data.records import Box
+from vse.errors import InputError
+
+
+def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
+    """The boxes of one image of a Karpathy file.
+
+    Args:
+        item: The entry. `objects` lists a `category` and a `box` each: left, top, right and bottom in pixels of
+            `width` and `height`. Without `objects` there are no boxes.
+        where: The file and the entry, for messages.
+
+    Raises:
+        InputError: A key is missing or has another type, or a box is not inside the image.
+    """
+    if item.get("objects") is None:
+        return ()
+    size = (field(item, "width", (int, float), where), field(item, "height", (int, float), where))
+    boxes = []
+    for number, entry in enumerate(field(item, "objects", list, where)):
+        place = f"{where}.objects[{number}]"
+        corners = numbers(field(entry, "box", list, place), f"{place}: 'box'")
+        boxes.append(in_fractions(field(entry, "category", str, place), corners, size, place))
+    return tuple(boxes)
+
+
+def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ...]]:
+    """The boxes in one of COCO's `instances_*.json`. Regions of crowds are left out, because they hold many objects.
+
+    Args:
+        address: The file.
+        images: COCO's ids of the images that are asked for. Others are passed over.
+
+    Returns:
+        Boxes by image id, of the images that have some.
+
+    Raises:
+        InputError: The file is missing or damaged, or lists none of the images.
+    """
+    data, asked = read_json(address), set(images)
+    names = dict[Any, str]()
+    for number, entry in enumerate(field(data, "categories", list, address)):
+        where = f"{address}: categories[{number}]"
+        names[field(entry, "id", int, where)] = field(entry, "name", str, where)
+    sizes = dict[str, tuple[float, float]]()
+    for number, entry in enumerate(field(data, "images", list, address)):
+        where = f"{address}: images[{number}]"
+        if (image := str(field(entry, "id", (int, str), where))) in asked:
+            sizes[image] = (field(entry, "width", (int, float), where), field(entry, "height", (int, float), where))
+    if not sizes:
+        raise InputError(f"{address}: lists none of the images of this data set; expected the file of its split")
+    boxes = dict[str, list[Box]]()
+    for number, entry in enumerate(field(data, "annotations", list, address)):
+        where = f"{address}: annotations[{number}]"
+        image = str(field(entry, "image_id", (int, str), where))
+        if image not in sizes or entry.get("iscrowd"):
+            continue
+        if (category := field(entry, "category_id", int, where)) not in names:
+            raise InputError(f"{where}: category {category} is not listed under 'categories'")
+        left, top, width, height = numbers(field(entry, "bbox", list, where), f"{where}: 'bbox'")
+        corners = (left, top, left + width, top + height)
+        boxes.setdefault(image, []).append(in_fractions(names[category], corners, sizes[image], where))
+    return {image: tuple(each) for image, each in boxes.items()}
+
+
+def numbers(values: list[Any], what: str) -> tuple[float, float, float, float]:
+    """The four numbers of a box. Raises InputError for anything else."""
+    if len(values) != 4 or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
+        raise InputError(f"{what} must be four numbers, got {values!r}")
+    left, top, right, bottom = map(float, values)
+    return left, top, right, bottom
+
+
+def in_fractions(
+    label: str, corners: tuple[float, float, float, float], size: tuple[float, float], where: str, caption: str = ""
+) -> Box:
+    """A box with its sides as fractions of the image.
+
+    Args:
+        label: The category or phrase.
+        corners: Left, top, right and bottom in pixels. Up to a pixel outside is cut off, as annotators' tools round.
+        size: Width and height of the image in the same pixels.
+        where: The file and the entry, for messages.
+        caption: The id of the caption that holds the phrase.
+
+    Raises:
+        InputError: The box is not inside the image, or the image has no size.
+    """
+    width, height = size
+    left, top, right, bottom = corners
+    inside = -1 <= left < right <= width + 1 and -1 <= top < bottom <= height + 1
+    if not inside or min(width, height) <= 0:
+        shown = ", ".join(f"{corner:g}" for corner in corners)
+        raise InputError(f"{where}: box ({shown}) is not inside an image of {width:g} x {height:g} pixels")
+    sides = (left / width, top / height, right / width, bottom / height)
+    left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
+    return Box(label, left, top, right, bottom, caption)

@@ -1,0 +1,137 @@
+"""Boxes of objects: read from files, kept with records, as fractions of the image."""
+
+import json
+
+import pytest
+
+from vse import registry
+from vse.data.boxes import in_fractions, of_entry, of_instances
+from vse.data.records import Box, Caption, Image, Records, limited
+from vse.data.sources.scenes import Scenes, annotate
+from vse.errors import InputError
+from vse.stages.describe import without
+from vse.storage.folder import Folder
+
+INSTANCES = {
+    "categories": [{"id": 3, "name": "dining table"}, {"id": 7, "name": "cat"}],
+    "images": [{"id": 5, "width": 40, "height": 20}, {"id": 6, "width": 10, "height": 10}],
+    "annotations": [
+        {"image_id": 5, "category_id": 7, "bbox": [10, 5, 20, 10], "iscrowd": 0},
+        {"image_id": 6, "category_id": 3, "bbox": [0, 0, 10, 10]},
+        {"image_id": 5, "category_id": 3, "bbox": [0, 0, 40.4, 20]},
+        {"image_id": 5, "category_id": 7, "bbox": [0, 0, 30, 10], "iscrowd": 1},
+    ],
+}
+CAT, TABLE = Box("cat", 0.25, 0.25, 0.75, 0.75), Box("dining table", 0.0, 0.0, 1.0, 1.0)
+
+
+def written(folder, content, name="instances_val2017.json"):
+    (folder / name).write_text(json.dumps(content))
+    return str(folder / name)
+
+
+def test_instances_become_fractions_without_crowds(tmp_path):
+    assert of_instances(written(tmp_path, INSTANCES), ["5", "9"]) == {"5": (CAT, TABLE)}
+    assert CAT.area == 0.25
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "message"),
+    [
+        ("categories", {"id": "x", "name": "cat"}, r"categories\[0\].*'id'"),
+        ("images", {"id": 5, "width": 40}, r"images\[0\].*'height'"),
+        ("images", {"id": 8, "width": 40, "height": 20}, "lists none of the images"),
+        ("annotations", {"image_id": 5, "category_id": 4, "bbox": [0, 0, 1, 1]}, r"annotations\[0\]: category 4"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, 1]}, "four numbers"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, "1", 2]}, "four numbers"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [30, 0, 20, 5]}, "not inside an image of 40 x 20"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [3, 3, 0, 5]}, "not inside"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_entry(tmp_path, key, entry, message):
+    with pytest.raises(InputError, match=message):
+        of_instances(written(tmp_path, {**INSTANCES, key: [entry]}), ["5"])
+
+
+def test_objects_of_a_karpathy_entry():
+    entry = {"width": 40, "height": 20, "objects": [{"category": "cat", "box": [10, 5, 30, 15]}]}
+    assert of_entry(entry, "file: images[0]") == (CAT,)
+    assert of_entry({}, "file") == of_entry({"objects": None}, "file") == ()
+    with pytest.raises(InputError, match=r"images\[0\].*'width'"):
+        of_entry({"objects": []}, "file: images[0]")
+    with pytest.raises(InputError, match=r"objects\[0\]: 'box' must be four numbers"):
+        of_entry({**entry, "objects": [{"category": "cat", "box": [1, 2, 3]}]}, "file")
+    with pytest.raises(InputError, match=r"objects\[0\].*'category'"):
+        of_entry({**entry, "objects": [{"box": [1, 2, 3, 4]}]}, "file")
+
+
+def test_an_image_without_size_is_refused():
+    with pytest.raises(InputError, match="0 x 5 pixels"):
+        in_fractions("cat", (0, 0, 1, 1), (0, 5), "file")
+
+
+def karpathy(folder, **more):
+    images = [
+        {"filename": "a.jpg", "cocoid": 5, "split": "train", "sentences": [{"raw": "a cat"}, {"raw": "a table"}]},
+        {"filename": "b.jpg", "cocoid": 6, "split": "val", "sentences": [{"raw": "a dog"}], **more},
+    ]
+    written(folder, {"images": images}, "dataset_coco.json")
+    return {"root": str(folder)}
+
+
+def test_a_karpathy_file_has_its_own_boxes_or_coco_s(tmp_path):
+    own = {"width": 10, "height": 10, "objects": [{"category": "dog", "box": [0, 0, 5, 10]}]}
+    keys, dog = karpathy(tmp_path, **own), Box("dog", 0.0, 0.0, 0.5, 1.0)
+    source = registry.component("source", "karpathy")
+    assert source(source.Config(**keys)).describe().boxes == {"6": (dog,)}
+    written(tmp_path, INSTANCES)
+    records = source(source.Config(**keys, boxes=("instances_val2017.json",))).describe()
+    assert records.boxes == {"5": (CAT, TABLE), "6": (dog,)}
+
+
+def test_coco_s_files_have_boxes_by_key(tmp_path):
+    captions = {"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [{"image_id": 5, "caption": "a cat"}]}
+    written(tmp_path, captions, "captions_val.json")
+    written(tmp_path, INSTANCES)
+    source = registry.component("source", "coco")
+    keys = {"root": str(tmp_path), "train": "", "val": "captions_val.json"}
+    assert source(source.Config(**keys)).describe().boxes == {}
+    records = source(source.Config(**keys, boxes=("instances_val2017.json",))).describe()
+    assert records.boxes == {"5": (CAT, TABLE)}
+
+
+def test_scenes_know_their_boxes():
+    config = Scenes.Config(num_train=3, num_val=2, num_test=2, num_shifted=1, size=64)
+    records = Scenes(config).describe()
+    for image in records.images:
+        objects, _ = annotate(image.uri)
+        boxes = records.boxes[image.id]
+        assert [(box.label, box.attributes) for box in boxes] == [(o.noun, o.attributes) for o in objects]
+        for box, thing in zip(boxes, objects, strict=True):
+            sides = (box.left, box.top, box.right, box.bottom)
+            assert tuple(round(64 * side) for side in sides) == thing.box
+            assert 0 <= box.left < box.right <= 1
+            assert 0 <= box.top < box.bottom <= 1
+
+
+def records_with(boxes):
+    images = tuple(Image(name, f"{name}.jpg", "test") for name in "abc")
+    captions = tuple(Caption(f"{name}#0", name, f"picture {name}") for name in "abc")
+    return Records("toy", images, captions, {"seed": 0}, boxes)
+
+
+def test_boxes_are_kept_with_records_and_go_with_their_image(tmp_path):
+    phrase = Box("a cat", 0.1, 0.2, 0.3, 0.7, caption="a#0", attributes=("grey",))
+    records = records_with({"a": (phrase, CAT), "c": (TABLE,)})
+    records.save(Folder.open(str(tmp_path)))
+    loaded = Records.load(Folder.open(str(tmp_path)))
+    assert loaded.boxes == records.boxes
+    assert loaded.fingerprint == records.fingerprint
+    assert without(records, {"a"}).boxes == {"c": (TABLE,)}
+    assert limited(records, 2).boxes == {"a": (phrase, CAT)}
+
+
+def test_boxes_belong_to_the_records_and_not_to_what_features_depend_on():
+    plain, boxed = records_with({}), records_with({"a": (CAT,)})
+    assert plain.fingerprint != boxed.fingerprint != records_with({"b": (CAT,)}).fingerprint
+    assert plain.content_fingerprint == boxed.content_fingerprint
