@@ -13,7 +13,7 @@ from vse.display import markdown
 from vse.evaluation.tasks import check_names
 from vse.report.build import command_of
 from vse.report.description import evaluation_headline, evaluation_text
-from vse.report.measured import altered, keyed, lacking, named
+from vse.report.measured import altered, intervals, keyed, lacking, named
 from vse.report.terminal import lines
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import TASKS, MeasureOptions
@@ -59,7 +59,7 @@ def run(request: Request) -> str:
         rsums = {key.label: value for key, value in values.items() if key.metric.name == "rsum"}
         if rsums:
             journal.describe("headline evaluation", evaluation_headline(rsums))
-        shown = list(lines(values, measured.sizes, lacking(measured)))
+        shown = list(lines(values, measured.sizes, lacking(measured), intervals(measured)))
         journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
         if len(names) > 1:
             journal.end("finished")

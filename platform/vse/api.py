@@ -188,7 +188,8 @@ def outcomes(
     Returns:
         Columns `split`, `task` (`i2t`, `t2i`, `attack_object`, ...), `fold`, `image`, `caption` (of `t2i`), `above`
         (candidates above the best correct answer), `tied_negatives`, `tied_positives`, and under attack `adversaries`
-        and `wins`. The rank of the best correct answer is `above + 1` unless candidates are tied.
+        and `wins`. The rank of the best correct answer is `above + 1` unless candidates are tied. A metric that is no
+        recall has a row for each `unit`, such as an image or a query, with its `hits` and `queries`; `task` names it.
 
     Raises:
         InputError: there is no such run, split, task or key.

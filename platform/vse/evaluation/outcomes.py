@@ -3,12 +3,15 @@
 A row is one query of a task: an image that looks for its captions (`i2t`, `attack_object`, ...) or a caption that looks
 for its image (`t2i`), with the counts that make a rank (`metrics.Ranks`). Rows of an attack also have how many
 adversaries the image's captions have, and how many of these lose against the caption that they were made from.
+
+Other metrics have a row for each unit that is drawn for their interval: an image or a query (`unit`), with `hits` and
+`queries`, and the name of the metric as `task`.
 """
 
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +20,9 @@ import torch
 
 from vse.data.records import Split
 from vse.errors import InputError
-from vse.evaluation.metrics import Ranks
+from vse.evaluation.metrics import Metric, Ranks
 from vse.evaluation.per_image import PerImage, counts_of, recalls
-from vse.evaluation.task import Queries
+from vse.evaluation.task import Queries, UnitValues
 
 _COUNTS = ("above", "tied_negatives", "tied_positives")
 _SCHEMA = pa.schema(
@@ -32,28 +35,39 @@ _SCHEMA = pa.schema(
         *((name, pa.int32()) for name in _COUNTS),
         ("adversaries", pa.int32()),
         ("wins", pa.float64()),
+        ("unit", pa.string()),
+        ("hits", pa.float64()),
+        ("queries", pa.float64()),
     ]
 )
 _PRINTS = b"vse.fingerprints"
 
 
-def rows_of(queries: Sequence[Queries], split: Split, label: str) -> list[pa.Table]:
+def rows_of(queries: Sequence[Queries | UnitValues], split: Split, label: str) -> list[pa.Table]:
     """Rows of what a task recorded of a split; `label` is the split with its protocol."""
     images = np.array([image.id for image in split.images], dtype=object)
     captions = np.array([caption.id for caption in split.captions], dtype=object)
 
-    def table(each: Queries) -> pa.Table:
-        same = {"split": label, "task": each.name, "fold": each.fold}
+    def of_queries(each: Queries) -> pa.Table:
         columns = {name: getattr(each.ranks, name).cpu().numpy() for name in _COUNTS} | {"image": images[each.images]}
-        columns |= {name: np.full(len(each.images), value, dtype=object) for name, value in same.items()}
         if each.captions is not None:
             columns["caption"] = captions[each.captions]
         if each.pairs is not None:
             columns |= {"wins": each.pairs[:, 0], "adversaries": each.pairs[:, 1]}
-        absent = np.full(len(each.images), None, dtype=object)
-        return pa.table([pa.array(columns.get(field.name, absent), field.type) for field in _SCHEMA], schema=_SCHEMA)
+        return _table(columns, len(each.images), label, each.name, each.fold)
 
-    return list(map(table, queries))
+    def of_units(each: UnitValues) -> pa.Table:
+        columns = {"unit": np.array(each.units, dtype=object), "hits": each.hits, "queries": each.queries}
+        return _table(columns, len(each.units), label, each.metric, each.fold)
+
+    return [of_queries(each) if isinstance(each, Queries) else of_units(each) for each in queries]
+
+
+def _table(columns: dict[str, np.ndarray], length: int, label: str, task: str, fold: int) -> pa.Table:
+    same = {"split": label, "task": task, "fold": fold}
+    columns = columns | {name: np.full(length, value, dtype=object) for name, value in same.items()}
+    absent = np.full(length, None, dtype=object)
+    return pa.table([pa.array(columns.get(each.name, absent), each.type) for each in _SCHEMA], schema=_SCHEMA)
 
 
 def pack(rows: Sequence[pa.Table], prints: Mapping[str, str]) -> bytes:
@@ -74,17 +88,49 @@ def unpack(data: bytes) -> tuple[dict[str, "Outcomes"], dict[str, str]]:
         raise InputError(f"not a table of outcomes ({type(error).__name__})") from None
 
 
+@dataclass(frozen=True, eq=False)
+class ByUnit:
+    """A metric by what is drawn for its interval: names, and hits and queries of each fold, both (units, folds)."""
+
+    units: tuple[str, ...]
+    hits: np.ndarray
+    queries: np.ndarray
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """Outcomes of one split: ids of its images in their order, the fold each is in, the number of captions.
+    """Outcomes of one split.
 
-    table: every recall and pair accuracy per image, by metric without the split.
+    Args:
+        images: Ids of the images of ranked queries, in their order.
+        fold: The fold that each is in.
+        num_captions: The number of captions that look for their image.
+        table: Every recall and pair accuracy per image, by metric without the split.
+        by_unit: Other metrics.
     """
 
-    images: tuple[str, ...]
-    fold: np.ndarray
-    num_captions: int
-    table: PerImage
+    images: tuple[str, ...] = ()
+    fold: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    num_captions: int = 0
+    table: PerImage = field(default_factory=dict)
+    by_unit: Mapping[str, ByUnit] = field(default_factory=dict)
+
+    def __or__(self, other: "Outcomes") -> "Outcomes":
+        """With what further tasks recorded of the same split."""
+        first = self if self.images else other
+        return replace(first, table=self.table | other.table, by_unit={**self.by_unit, **other.by_unit})
+
+    def terms(self, metric: Metric) -> list[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+        """What a metric is the sum of: (units, hits, queries) of each set of units, hits and queries (units, terms).
+
+        The units are drawn with replacement. A metric of which nothing was recorded has none.
+        """
+        if metric.name in self.table or (metric.terms and all(term in self.table for term in metric.terms)):
+            return [(self.images, *self.counts(metric.name))]
+        names = (metric.name,) if metric.name in self.by_unit else metric.terms
+        if not names or not all(name in self.by_unit for name in names):
+            return []
+        return [(each.units, *_mean_of_folds(each.hits, each.queries)) for each in map(self.by_unit.get, names) if each]
 
     def counts(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
         """(hits, queries) of a metric's terms, both (images, terms), as `statistics.Sample` takes them.
@@ -94,34 +140,58 @@ class Outcomes:
         """
         hits, queries = counts_of(self.table, metric)
         inside = self.fold[:, None] == np.unique(self.fold)  # (images, folds)
-        hits, queries = (values[:, :, None] * inside[:, None, :] for values in (hits, queries))
-        asked = queries.sum(0) > 0  # (terms, folds)
-        folds = asked.sum(1)
-        asked[folds == 0, 0] = True  # a term that asks nothing leaves the metric without a number
-        return (hits / folds.clip(1)[None, :, None])[:, asked], queries[:, asked]
+        return _mean_of_folds(*(values[:, :, None] * inside[:, None, :] for values in (hits, queries)))
+
+
+def _mean_of_folds(hits: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A mean over folds, which are the last axis, as a sum over terms: those folds in which something is asked."""
+    asked = queries.sum(0) > 0  # (..., folds)
+    folds = asked.sum(-1)
+    asked[folds == 0, 0] = True  # a term that asks nothing leaves the metric without a number
+    return (hits / folds.clip(1)[None, ..., None])[:, asked], queries[:, asked]
 
 
 def _by_split(table: pa.Table) -> Iterator[tuple[str, Outcomes]]:
     splits = table.column("split").to_numpy()
     for split in dict.fromkeys(splits.tolist()):
-        rows = table.filter(pa.array(splits == split))
+        whole = table.filter(pa.array(splits == split))
+        of_units = whole.column("unit").is_valid().to_numpy()
+        rows, by_unit = whole.filter(pa.array(~of_units)), _by_unit(whole.filter(pa.array(of_units)))
+        if not len(rows):
+            yield split, Outcomes(by_unit=by_unit)
+            continue
         image = rows.column("image").combine_chunks().dictionary_encode()  # by first appearance
         index, num_images = image.indices.to_numpy(zero_copy_only=False), len(image.dictionary)
         fold = np.zeros(num_images, dtype=np.int64)
         fold[index] = rows.column("fold").to_numpy()
         tasks = rows.column("task").to_numpy()
-        found: PerImage = {}
+        per_image: PerImage = {}
         for task in dict.fromkeys(tasks.tolist()):
-            found |= _of_task(task, rows.filter(pa.array(tasks == task)), index[tasks == task], num_images)
+            per_image |= _of_task(task, rows.filter(pa.array(tasks == task)), index[tasks == task], num_images)
         yield (
             split,
             Outcomes(
                 images=tuple(image.dictionary.to_pylist()),
                 fold=fold,
                 num_captions=int((tasks == "t2i").sum()),
-                table=found,
+                table=per_image,
+                by_unit=by_unit,
             ),
         )
+
+
+def _by_unit(rows: pa.Table) -> dict[str, ByUnit]:
+    names, result = rows.column("task").to_numpy(), dict[str, ByUnit]()
+    for name in dict.fromkeys(names.tolist()):
+        here = rows.filter(pa.array(names == name))
+        unit = here.column("unit").combine_chunks().dictionary_encode()  # by first appearance
+        fold = here.column("fold").to_numpy()
+        place = (unit.indices.to_numpy(zero_copy_only=False), fold)
+        counts = np.zeros((2, len(unit.dictionary), int(fold.max()) + 1))
+        for values, column in zip(counts, ("hits", "queries"), strict=True):
+            values[place] = here.column(column).to_numpy()
+        result[name] = ByUnit(tuple(unit.dictionary.to_pylist()), *counts)
+    return result
 
 
 def _of_task(task: str, rows: pa.Table, image: np.ndarray, num_images: int) -> PerImage:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import PIL.Image
+from numpy.typing import ArrayLike
 
 from vse.data.records import Records, Split
 from vse.data.source import Source
@@ -116,6 +117,30 @@ class Queries:
     pairs: np.ndarray | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class UnitValues:
+    """A metric of one fold by what is drawn with replacement for its interval: 100 times the sum of hits / queries.
+
+    Args:
+        metric: Its name.
+        fold: Number of the fold.
+        units: Ids of images, or queries such as "red circle"; each once.
+        hits: (units,).
+        queries: (units,).
+    """
+
+    metric: str
+    fold: int
+    units: tuple[str, ...]
+    hits: np.ndarray
+    queries: np.ndarray
+
+    def __post_init__(self) -> None:
+        shapes = {self.hits.shape, self.queries.shape, (len(self.units),)}
+        assert len(shapes) == 1, f"{self.metric}: hits, queries and units differ in shape: {shapes}"
+        assert len(set(self.units)) == len(self.units), f"{self.metric}: a unit appears twice"
+
+
 class Context:
     """A split as trained runs read it. What tasks share is made once, when the first of them asks.
 
@@ -139,7 +164,7 @@ class Context:
         self.known = adversaries
         self._part = split.first(None if whole else protocol.num_images)
         self._own: dict[tuple[str, str], list[dict[str, OwnScores]]] = {}
-        self.queries: list[Queries] = []
+        self.queries: list[Queries | UnitValues] = []
 
     @property
     def model(self) -> ScoresParts:
@@ -217,6 +242,22 @@ class Context:
         sought, lost = of.captions[rows] if captions else None, None if pairs is None else pairs[rows]
         self.queries.append(Queries(name, fold, ranks, images, sought, lost))
 
+    def record_values(self, metric: str, fold: int, units: Sequence[str], hits: ArrayLike, queries: ArrayLike) -> None:
+        """Keep a metric by unit, from which its interval and differences between runs come.
+
+        The value of the metric must be 100 times the sum of hits / the sum of queries, mean over folds. For a mean of
+        one value per unit, give the values as `hits` and ones as `queries`.
+
+        Args:
+            metric: Its name.
+            fold: Number of the fold; 0 if there are none.
+            units: What is drawn with replacement: ids of images, or queries such as "red circle".
+            hits: (units,).
+            queries: (units,).
+        """
+        both = (np.asarray(values, dtype=np.float64) for values in (hits, queries))
+        self.queries.append(UnitValues(metric, fold, tuple(units), *both))
+
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -263,7 +304,7 @@ class Task(ABC):
         needs: What a family or a data set must have.
         scope: What `measure` gets at once.
         parsed: Whether `measure` reads parses of captions, so that they are made for every family.
-        records_queries: Whether `measure` records what single queries met, so that `jobs/compare.py` can compare runs.
+        records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
         revision: Raise it whenever the same weights and data give other numbers.
     """
 
@@ -331,7 +372,7 @@ class Task(ABC):
         return (cls.__doc__ or "").partition("\n")[0]
 
 
-def measured(task: Task, context: Context) -> tuple[dict[str, float], dict[str, bytes], list[Queries]]:
+def measured(task: Task, context: Context) -> tuple[dict[str, float], dict[str, bytes], list[Queries | UnitValues]]:
     """(values in the order of `metrics`, pictures, outcomes of queries) of a task on a split."""
     context.queries = []
     values = task.measure(context)

@@ -183,32 +183,59 @@ def compare(
                 if outcomes[run.name][split].images != measured.images:
                     raise InputError(f"runs: {run.name} and {systems[0].runs[0].name} have other images in {split}")
         sizes[split] = (len(measured.images), measured.num_captions)
-        lines[split] = _lines({key: _samples(systems, outcomes, split, key.metric.name) for key in keys[split]})
+        lines[split] = _lines({key: _samples(systems, outcomes, split, key.metric) for key in keys[split]})
     return Comparison(
         systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
     )
 
 
 def _samples(
-    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], split: str, metric: str
-) -> list[Sample]:
-    found = []
+    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], split: str, metric: Metric
+) -> list[list[Sample]]:
+    """By system, the samples whose sum is the metric; empty if one of its runs has no outcomes of it.
+
+    Raises InputError if runs were asked other queries.
+    """
+    by_run = {run.name: outcomes[run.name][split].terms(metric) for system in systems for run in system.runs}
+    if not all(by_run.values()):
+        return []
+    first, images = next(iter(by_run)), outcomes[systems[0].runs[0].name][split].images
+    for run, terms in by_run.items():
+        if [units for units, _, _ in terms] != [units for units, _, _ in by_run[first]]:
+            raise InputError(f"runs: {run} and {first} were asked other queries for {metric.name} in {split}")
+    samples = list[list[Sample]]()
     for system in systems:
-        both = [outcomes[run.name][split].counts(metric) for run in system.runs]
-        found.append(Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split))
-    return found
+        terms = zip(*(by_run[run.name] for run in system.runs), strict=True)
+        samples.append(
+            [
+                Sample(
+                    hits=np.stack([hits for _, hits, _ in each]),
+                    queries=each[0][2],
+                    images=split if each[0][0] == images else fingerprint([split, each[0][0]]),
+                )
+                for each in terms
+            ]
+        )
+    return samples
 
 
-def _lines(samples: Mapping[MetricKey, Sequence[Sample]]) -> tuple[Line, ...]:
+def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Line, ...]:
     """Metrics that have a number in all systems; `samples` of each by system."""
-    defined = {key: each for key, each in samples.items() if all(sample.defined for sample in each)}
-    effects = [[(1.0, other), (-1.0, each[0])] for each in defined.values() for other in each[1:]]
+    defined = {
+        key: each for key, each in samples.items() if each and all(one.defined for system in each for one in system)
+    }
+    effects = [
+        [*((1.0, sample) for sample in other), *((-1.0, sample) for sample in each[0])]
+        for each in defined.values()
+        for other in each[1:]
+    ]
     results = iter(bootstrap_all(effects, replicates=REPLICATES))
     lines = []
     for key, each in defined.items():
         drawn = list(itertools.islice(results, len(each) - 1))
         differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
-        lines.append(Line(key=key, values=tuple(sample.value() for sample in each), differences=differences))
+        values = tuple(sum(sample.value() for sample in system) for system in each)
+        lines.append(Line(key=key, values=values, differences=differences))
     return tuple(lines)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from vse.config import from_dict
 from vse.evaluation import tasks
@@ -15,6 +15,7 @@ from vse.stages.measuring.stage import Measured, TaskMeasures
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
 
+V = TypeVar("V")
 _OF_TRAINING = ("train", "val")  # splits that training has metrics of in every epoch
 VALIDATION = "val"  # label of the metrics in results of training
 
@@ -71,9 +72,17 @@ def keyed(measured: Measured, options: Mapping[str, Any] | None = None) -> dict[
     return values
 
 
+def intervals(measured: Measured) -> dict[MetricKey, tuple[float, float]]:
+    """The intervals of a measurement, by the keys of `keyed`."""
+    result = dict[MetricKey, tuple[float, float]]()
+    for name, measures in measured.tasks.items():
+        result |= _values(name, measures.task, measures.intervals, None)
+    return result
+
+
 def _values(
-    name: str, task: Task, values: Mapping[str, Mapping[str, float]], options: Mapping[str, Any] | None
-) -> dict[MetricKey, float]:
+    name: str, task: Task, values: Mapping[str, Mapping[str, V]], options: Mapping[str, Any] | None
+) -> dict[MetricKey, V]:
     return {
         MetricKey(name, label if options is None else journal_label(label, options), task.metric(metric)): value
         for label, each in values.items()
@@ -150,8 +159,8 @@ def comparable(measured: Measured) -> dict[str, list[MetricKey]]:
     """By split, the metrics with outcomes of single queries. Sums are included if they are main metrics."""
 
     def has_outcomes(metric: Metric, measures: TaskMeasures, label: str) -> bool:
-        table = measures.outcomes[label].table
-        return metric.name in table or (metric.main and bool(metric.terms) and all(t in table for t in metric.terms))
+        single = metric.main or not metric.terms
+        return single and bool(measures.outcomes[label].terms(metric))
 
     keys = [
         MetricKey(name, label, measures.task.metric(metric))

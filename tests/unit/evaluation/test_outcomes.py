@@ -1,5 +1,8 @@
 """Outcomes of queries give back every metric of the evaluation they are of, whole or in folds."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +14,12 @@ from tests.unit.evaluation.models import Cosine
 from tests.unit.evaluation.test_attacks import planted
 from vse.errors import InputError
 from vse.evaluation.attacks import AttackSet
+from vse.evaluation.metrics import Metric
 from vse.evaluation.outcomes import pack, rows_of, unpack
 from vse.evaluation.protocol import WHOLE_SPLIT, Protocol
 from vse.evaluation.statistics import Sample
+from vse.evaluation.task import UnitValues
+from vse.stages.measuring.stage import intervals_of
 
 METRICS = ("rsum", *(f"{way}/r{k}" for way in ("i2t", "t2i") for k in (1, 5, 10)))
 ATTACKED = tuple(f"attack_object/{metric}" for metric in ("r1", "r5", "r10", "rsum3", "pair_accuracy"))
@@ -121,3 +127,61 @@ def test_other_files_are_refused():
     for data in (b"", b"PAR1 and more", sink.getvalue().to_pybytes()):
         with pytest.raises(InputError, match="not a table of outcomes"):
             unpack(data)
+
+
+def by_units(fold, units, hits, queries, metric="mass"):
+    return UnitValues(metric, fold, tuple(units), np.array(hits, float), np.array(queries, float))
+
+
+def kept(*recorded):
+    return unpack(pack(rows_of(recorded, split_of([0, 0, 1], 2), "test"), {}))[0]["test"]
+
+
+def sum_of(outcomes, metric):
+    terms = outcomes.terms(metric)
+    return sum(
+        Sample(hits=hits[None], queries=queries, images=str(k)).value() for k, (_, hits, queries) in enumerate(terms)
+    )
+
+
+def test_values_by_unit_come_back_as_a_mean_over_folds():
+    outcomes = kept(by_units(0, "ab", [1, 0.5], [2, 1]), by_units(1, "cd", [3, 0], [3, 1]))
+    assert outcomes.by_unit["mass"].units == ("a", "b", "c", "d")
+    assert sum_of(outcomes, Metric(name="mass", heading="mass")) == pytest.approx(100 * (1.5 / 3 + 3 / 4) / 2)
+    assert outcomes.images == () == tuple(outcomes.table)
+
+
+def test_a_sum_of_metrics_has_the_units_of_each():
+    outcomes = kept(by_units(0, "ab", [1, 0], [1, 1]), by_units(0, "xyz", [1, 0, 0], [1, 1, 1], metric="other"))
+    total = Metric(name="total", heading="total", terms=("mass", "other"))
+    assert [units for units, _, _ in outcomes.terms(total)] == [("a", "b"), ("x", "y", "z")]
+    assert sum_of(outcomes, total) == pytest.approx(50 + 100 / 3)
+    assert outcomes.terms(Metric(name="total", heading="total", terms=("mass", "absent"))) == []
+    assert outcomes.terms(Metric(name="absent", heading="absent")) == []
+
+
+def test_values_by_unit_stand_next_to_ranks():
+    _, ranks = evaluated()
+    both = kept(by_units(0, "ab", [1, 0], [1, 1])) | ranks
+    assert both.images == ranks.images
+    assert both.num_captions == ranks.num_captions
+    assert set(both.table) == set(ranks.table)
+    assert sum_of(both, Metric(name="mass", heading="mass")) == 50
+
+
+@pytest.mark.parametrize("units", ["aa", "abc"])
+def test_units_are_unique_and_as_many_as_values(units):
+    with pytest.raises(AssertionError, match="mass"):
+        by_units(0, units, [1, 0], [1, 1])
+
+
+def test_intervals_hold_the_metric():
+    rng = np.random.default_rng(0)
+    hits = rng.binomial(1, 0.3, 400).astype(float)
+    outcomes = kept(by_units(0, map(str, range(400)), hits, np.ones(400)))
+    task: Any = SimpleNamespace(metric=lambda name: Metric(name=name, heading=name))
+    value = 100 * hits.mean()
+    low, high = intervals_of(task, {"mass": value, "unrecorded": 1.0}, outcomes)["mass"]
+    error = 100 * np.sqrt(hits.mean() * (1 - hits.mean()) / 400)
+    assert low == pytest.approx(value - 1.96 * error, abs=0.3 * error)
+    assert high == pytest.approx(value + 1.96 * error, abs=0.3 * error)

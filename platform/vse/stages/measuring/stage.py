@@ -16,6 +16,7 @@ from vse.display.progress import Progress
 from vse.errors import Diverged, InputError
 from vse.evaluation import tasks
 from vse.evaluation.outcomes import Outcomes, pack, rows_of, unpack
+from vse.evaluation.statistics import Effect, Sample, bootstrap_all
 from vse.evaluation.task import Context, Scope, Task, measured
 from vse.stages.attack import of_captions
 from vse.stages.measuring.members import Members
@@ -37,6 +38,7 @@ class TaskMeasures:
         values: By what stands before the name of a metric, such as the split, and by that name.
         missing: What the runs or the data lack; then there are no values.
         outcomes: Of queries, by split.
+        intervals: 95 % intervals over images or queries, as `values`, of the metrics that have outcomes.
         table: Name of the file of outcomes, next to the numbers.
         pictures: Names of pictures, likewise.
     """
@@ -45,6 +47,7 @@ class TaskMeasures:
     values: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     missing: str = ""
     outcomes: Mapping[str, Outcomes] = field(default_factory=dict)
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     table: str = ""
     pictures: tuple[str, ...] = ()
 
@@ -73,8 +76,7 @@ class Measured:
         joined = dict[str, Outcomes]()
         for measures in self.tasks.values():
             for split, each in measures.outcomes.items():
-                before = joined.get(split)
-                joined[split] = each if before is None else replace(before, table=before.table | each.table)
+                joined[split] = joined.get(split, Outcomes()) | each
         return joined
 
 
@@ -145,6 +147,7 @@ def kept_measures(plan: MeasurePlan, name: str, folder: Folder) -> TaskMeasures 
             task=plan.tasks[name],
             values=content["metrics"],
             outcomes=outcomes,
+            intervals=content["intervals"],
             table=table,
             pictures=tuple(packed),
         )
@@ -213,6 +216,10 @@ def _keep(
         outcomes, _ = unpack(files[table])
     for file, data in files.items():
         folder.write_bytes(file, data)
+    intervals = {
+        label: intervals_of(plan.tasks[name], values[label], each, f"{name} of {label}")
+        for label, each in outcomes.items()
+    }
     loaded = [member.trained for member in plan.members.each]
     content: dict[str, Any] = {
         "asked": time.time(),
@@ -223,8 +230,41 @@ def _keep(
         "checkpoint": [trained.checkpoint.uri for trained in loaded],
         "sizes": {label: asdict(size) for label, size in plan.sizes.items()},
         "metrics": values,
+        "intervals": intervals,
         "outcomes": table,
         "files": {file: entry_of(data) for file, data in files.items()},
     }
     folder.write_checked(measures_file(name, digits), content)
-    return TaskMeasures(task=plan.tasks[name], values=values, outcomes=outcomes, table=table, pictures=tuple(pictures))
+    return TaskMeasures(
+        task=plan.tasks[name],
+        values=values,
+        outcomes=outcomes,
+        intervals=intervals,
+        table=table,
+        pictures=tuple(pictures),
+    )
+
+
+def intervals_of(
+    task: Task, values: Mapping[str, float], outcomes: Outcomes, units: str = "units"
+) -> dict[str, tuple[float, float]]:
+    """95 % intervals (BCa bootstrap over images, or over the units of a metric) of what a run measured.
+
+    Args:
+        task: The task.
+        values: By metric.
+        outcomes: Of its queries.
+        units: What the units are of, for messages.
+    """
+    effects: dict[str, Effect] = {}
+    for metric in map(task.metric, values):
+        samples = [
+            Sample(hits=hits[None], queries=queries, images=fingerprint([units, each]))
+            for each, hits, queries in outcomes.terms(metric)
+        ]
+        if samples and all(sample.defined for sample in samples):
+            effects[metric.name] = [(1.0, sample) for sample in samples]
+    if not effects:
+        return {}
+    results = bootstrap_all(list(effects.values()))
+    return {name: result.interval() for name, result in zip(effects, results, strict=True)}
