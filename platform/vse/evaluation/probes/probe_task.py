@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import torch
 from jaxtyping import Float
 
@@ -50,6 +51,7 @@ class ProbeTask(Task):
     config: Any  # a ProbeConfig with further keys
     needs = (ONE_RUN,)
     scope = Scope.SPLIT
+    records_queries = True
     parsed = True
 
     def missing(self, subject: Subject) -> str:
@@ -86,9 +88,9 @@ class ProbeTask(Task):
         dim = RANDOM_DIM if own is None else own.dim
         return {label: given.get(label) or random_vectors(words, dim) for label in self.labels}
 
-    def group(self, label: str, what: str = "") -> str:
+    def group(self, label: str) -> str:
         """The row of a table."""
-        return ", ".join(filter(None, (self.name.replace("_", " "), what, f"words: {label}")))
+        return f"{self.name.replace('_', ' ')}, words: {label}"
 
     def compared(self, name: str, heading: str, group: str, *, interval: bool = True) -> Iterator[Metric]:
         """The metrics of `numbers`, gains in a row of their own."""
@@ -108,17 +110,18 @@ def numbers(
     *,
     interval: bool = True,
 ) -> dict[str, float]:
-    """100 times hits over queries, mean over seeds, with 95 % intervals over seeds and units.
+    """100 times hits over queries, mean over seeds.
 
     Args:
         name: Of the metric.
         hits: Of each seed and unit, such as the average precision of an image.
         queries: Of each unit.
         first: Hits of the word vectors that these are compared with: the difference is paired, `<name>_gain`.
-        interval: Whether to give intervals.
+        interval: Whether to give 95 % intervals over seeds and units together.
 
     Returns:
-        The value, `<name>_low` and `<name>_high`, and the same of the gain if there is one.
+        The value, `<name>_low` and `<name>_high`, and the same of the gain if there is one. Of one seed no interval,
+        since that over units is made of what `record` keeps.
     """
     sample = _sample(hits, queries)
     effects: dict[str, Effect] = {name: [(1.0, sample)]}
@@ -127,7 +130,7 @@ def numbers(
     values = dict[str, float]()
     for each, effect in effects.items():
         values[each] = sum(weight * part.value() for weight, part in effect)
-        if interval:
+        if interval and len(hits) > 1:
             low, high = bootstrap(effect).interval()
             values |= {f"{each}_low": low, f"{each}_high": high}
     return values
@@ -135,6 +138,30 @@ def numbers(
 
 def _sample(hits: np.ndarray, queries: np.ndarray) -> Sample:
     return Sample(hits=hits[:, :, None], queries=queries[:, None], images="units")
+
+
+def record(
+    context: Context,
+    name: str,
+    units: Sequence[str],
+    hits: Float[np.ndarray, "seeds units"],
+    queries: Float[np.ndarray, " units"],
+    first: Float[np.ndarray, "seeds units"] | None,
+) -> None:
+    """Keep the mean over seeds of each unit for comparisons with other runs; arguments as for `numbers`."""
+    asked = queries > 0
+    ids = [unit for unit, there in zip(units, asked, strict=True) if there]
+    context.record_values(name, 0, ids, hits.mean(0)[asked], queries[asked])
+    if first is not None:
+        context.record_values(f"{name}_gain", 0, ids, (hits - first).mean(0)[asked], queries[asked])
+
+
+def picture_of(context: Context, image: str) -> PIL.Image.Image | None:
+    """The picture of an image; None if the data have features only, or it cannot be read."""
+    try:
+        return context.runs.image(image)
+    except InputError:
+        return None
 
 
 def parsed_by_image(context: Context, part: Split) -> Iterator[list[tuple[Parse, Components]]]:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from vse.config import fingerprint
+from vse.determinism import use_reproducible_arithmetic
 
 Arrays = dict[str, np.ndarray]
 """A trained probe: its parameters by name."""
@@ -95,6 +96,7 @@ def digits_of(settings: Any, arrays: Mapping[str, np.ndarray]) -> str:
 @contextmanager
 def reproducible(seed: int, device: torch.device) -> Iterator[None]:
     """Initial weights from a seed, and one thread on a CPU, whose number decides the last bits of a sum."""
+    use_reproducible_arithmetic(device)
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)

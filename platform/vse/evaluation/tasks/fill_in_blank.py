@@ -1,6 +1,6 @@
 """Fill in the blank: a probe predicts the vector of a left-out noun or preposition (VSE-C, 4.4, Table 7)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +19,19 @@ from vse.evaluation.probes.probe_task import (
     mean_share,
     numbers,
     parsed_by_image,
+    picture_of,
+    record,
     vectors_of_images,
 )
+from vse.evaluation.probes.word_lists_figure import RIGHT, WRONG, ShownImage, WordList, word_lists_figure
 from vse.evaluation.task import Context
 from vse.registry import register
+from vse.text.tokens import tokenize
 from vse.text.vocabulary import build_vocabulary
 
 RECALLS = (1, 10, 100)  # the last is the released code's
-WITH_INTERVAL = (1, 10)  # Table 7
+HEADLINE = "all/r1"  # has intervals over seeds and images
+NEAREST, SHOWN = 5, 3  # words and blanks of each kind in the picture
 ASKED = {"noun": "nouns", "preposition": "prepositions", "all": "all"}
 
 
@@ -43,6 +48,7 @@ class FillInBlankTask(ProbeTask):
 
     config: Config
     name = "fill_in_blank"
+    _shown: Sequence[ShownImage] = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -56,12 +62,17 @@ class FillInBlankTask(ProbeTask):
         for label in self.labels:
             for kind, title in ASKED.items():
                 for k in RECALLS:
-                    name = f"fill_in_blank/{label}/{kind}/r{k}"
-                    yield from self.compared(name, f"R@{k}", self.group(label, title), interval=k in WITH_INTERVAL)
+                    name = f"{kind}/r{k}"
+                    yield from self.compared(
+                        f"fill_in_blank/{label}/{name}",
+                        f"{title} R@{k}",
+                        self.group(label),
+                        interval=name == HEADLINE,
+                    )
             yield Metric(
                 name=f"fill_in_blank/{label}/covered",
                 heading="answers with a vector",
-                group=self.group(label, "all"),
+                group=self.group(label),
                 higher_is_better=None,
             )
 
@@ -94,25 +105,58 @@ class FillInBlankTask(ProbeTask):
         }
         results = iter(runs.probes([(probe, seed) for probe in probes.values() for seed in seeds]))
         by_caption, first = images[context.split.caption_to_image], dict[str, np.ndarray]()
+        units, best = [image.id for image in context.split.images], dict[str, np.ndarray]()
         for label, probe in probes.items():
-            ranks = [probe.ranks(next(results), asked, by_caption, device)[0] for _ in seeds]
+            each = [probe.ranks(next(results), asked, by_caption, device, nearest=NEAREST) for _ in seeds]
+            ranks, best[label] = [one for one, _ in each], each[0][1]
             hits = {k: np.stack([each.hits(k).numpy() for each in ranks]) for k in RECALLS}
-            for name, k, by_unit, queries in _by_kind(hits, asked, context):
+            for name, by_unit, queries in _by_kind(hits, asked, context):
                 whole, compared = f"fill_in_blank/{label}/{name}", first.get(name)
-                values |= numbers(whole, by_unit, queries, compared, interval=k in WITH_INTERVAL)
+                values |= numbers(whole, by_unit, queries, compared, interval=name == HEADLINE)
+                record(context, whole, units, by_unit, queries, compared)
                 first.setdefault(name, by_unit)
             values[f"fill_in_blank/{label}/covered"] = mean_share(tables[label].found[asked.answer])
+        self._shown = _rows(context, asked, words, best)
         return values
+
+    def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
+        """Blanks with the nearest words by the probe of the first seed."""
+        if not self._shown:
+            return {}
+        legend = (("the word that was left out", RIGHT), ("another word", WRONG))
+        return {"blanks.png": word_lists_figure(self._shown, legend)}
+
+
+def _rows(context: Context, blanks: Blanks, words: Sequence[str], best: Mapping[str, np.ndarray]) -> list[ShownImage]:
+    """Nouns and prepositions in turn, evenly spaced over the split."""
+    chosen = list[int]()
+    for number in range(len(KINDS)):
+        rows = np.flatnonzero(blanks.kind == number)
+        chosen += rows[np.linspace(0, len(rows) - 1, SHOWN + 2).astype(int)[1:-1]].tolist() if len(rows) else []
+    shown = list[ShownImage]()
+    for row in sorted(dict.fromkeys(chosen)):
+        caption = context.split.captions[blanks.caption[row]]
+        tokens = tokenize(caption.text)
+        left_out = tokens[blanks.position[row]]
+        text = f"{caption.text[: left_out.start]}_____{caption.text[left_out.end :]}"
+        colours = {int(blanks.answer[row]): RIGHT}
+        lists = tuple(
+            WordList(label, tuple((words[k], colours.get(k, WRONG)) for k in map(int, nearest[row])))
+            for label, nearest in best.items()
+        )
+        heading = f"{text}  ({words[blanks.answer[row]]})"
+        shown.append(ShownImage(picture_of(context, caption.image), heading, lists))
+    return shown
 
 
 def _by_kind(
     hits: dict[int, np.ndarray], blanks: Blanks, context: Context
-) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
-    """(name below a label, k, hits (seeds, images), blanks (images)) of each kind of word and each recall."""
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """(name below a label, hits (seeds, images), blanks (images)) of each kind of word and each recall."""
     image, num_images = context.split.caption_to_image[blanks.caption], len(context.split.images)
     for number, kind in enumerate(ASKED):
         chosen = np.ones(len(blanks), dtype=bool) if kind == "all" else blanks.kind == number
         if chosen.any():
-            for k, found in hits.items():
-                summed = [by_image(each[chosen], image[chosen], num_images) for each in found]
-                yield f"{kind}/r{k}", k, np.stack([each[:, 0] for each in summed]), summed[0][:, 1]
+            for k, by_seed in hits.items():
+                summed = [by_image(each[chosen], image[chosen], num_images) for each in by_seed]
+                yield f"{kind}/r{k}", np.stack([each[:, 0] for each in summed]), summed[0][:, 1]

@@ -1,6 +1,6 @@
 """Image-to-word retrieval: a probe ranks the objects of an image above words that name none (VSE-C, 4.3, Table 6)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,16 @@ from vse.evaluation.probes.probe_task import (
     mean_share,
     numbers,
     parsed_by_image,
+    picture_of,
+    record,
     vectors_of_images,
 )
+from vse.evaluation.probes.word_lists_figure import NEITHER, RIGHT, WRONG, ShownImage, WordList, word_lists_figure
 from vse.evaluation.task import Context
 from vse.registry import register
 from vse.text.lexicon.compact import SHIPPED, knowledge
+
+SHOWN_IMAGES, SHOWN_WORDS = 5, 8  # in the picture
 
 
 @register("task", "image_to_word")
@@ -44,6 +49,7 @@ class ImageToWordTask(ProbeTask):
 
     config: Config
     name = "image_to_word"
+    _shown: Sequence[ShownImage] = ()
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -83,16 +89,53 @@ class ImageToWordTask(ProbeTask):
         }
         seeds = self.config.seeds
         results = iter(context.runs.probes([(probe, seed) for probe in probes.values() for seed in seeds]))
-        first = None
+        first, ranked = None, dict[str, tuple[torch.Tensor, np.ndarray]]()
         for label, probe in probes.items():
             scores = [probe.scores(next(results), images[queries], device) for _ in seeds]
             hits = np.stack(
                 [average_precision(each.masked_fill(~labelled, -torch.inf), positive).numpy() for each in scores]
             )
-            values |= numbers(f"image_to_word/{label}/map", hits, np.ones(hits.shape[1]), first)
+            name, units = f"image_to_word/{label}/map", [context.split.images[k].id for k in np.flatnonzero(queries)]
+            values |= numbers(name, hits, np.ones(hits.shape[1]), first)
+            record(context, name, units, hits, np.ones(hits.shape[1]), first)
             values[f"image_to_word/{label}/covered"] = mean_share(tables[label].found)
             first = hits if first is None else first
+            ranked[label] = scores[0].masked_fill(~labelled, -torch.inf), hits[0]
+        self._shown = self._rows(context, asked, ranked)
         return values
+
+    def _rows(
+        self, context: Context, asked: ImageObjects, ranked: Mapping[str, tuple[torch.Tensor, np.ndarray]]
+    ) -> list[ShownImage]:
+        """Images from the lowest average precision of the first table to the highest, with their best words."""
+        queries = np.flatnonzero(asked.queries)
+        _, precision = next(iter(ranked.values()))
+        order = np.argsort(precision, kind="stable")
+        rows = list[ShownImage]()
+        for place in dict.fromkeys(order[np.linspace(0, len(order) - 1, SHOWN_IMAGES).astype(int)].tolist()):
+            image = queries[place]
+            said = ", ".join(asked.words[k] for k in np.flatnonzero(asked.positive[image]))
+            lists = tuple(
+                WordList(
+                    label,
+                    tuple(
+                        (asked.words[k], RIGHT if asked.positive[image, k] else WRONG)
+                        for k in scores[place].topk(min(SHOWN_WORDS, len(asked.words))).indices.tolist()
+                    ),
+                    f"(AP {100 * values[place]:.0f})",
+                )
+                for label, (scores, values) in ranked.items()
+            )
+            picture = picture_of(context, context.split.images[image].id)
+            rows.append(ShownImage(picture, f"objects: {said}", lists))
+        return rows
+
+    def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
+        """The words with the highest scores of the first seed, for images from the worst to the best."""
+        if not self._shown:
+            return {}
+        legend = (("object of a caption", RIGHT), ("no object", WRONG), ("AP: average precision", NEITHER))
+        return {"words.png": word_lists_figure(self._shown, legend)}
 
     def _objects(self, context: Context) -> tuple[ImageObjects, ImageObjects]:
         """Objects of the training images and of the measured ones; words are counted in all splits."""

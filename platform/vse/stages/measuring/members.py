@@ -20,11 +20,11 @@ from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
-from vse.evaluation.probes.runner import Arrays, Job, run_probes
+from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.task import AdversarialTexts
 from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
-from vse.stages.measuring.probes import ProbeFolder, probe_runner
+from vse.stages.measuring.probes import trained_probes
 from vse.stages.measuring.word_sources import vectors_of
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.stages.train import build_family
@@ -183,8 +183,7 @@ class Members:
     def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
         """Trained probes in the order of the jobs, on a cluster if this process belongs to one."""
         device = next(self.each[0].trained.family.parameters(), torch.zeros(0)).device
-        with probe_runner() as runner:
-            return run_probes(jobs, device, runner, None if self.folder is None else ProbeFolder(self.folder))
+        return trained_probes(jobs, device, self.folder)
 
     def initial_family(self) -> Family:
         """The first member's family as its training began, where its trained parameters are."""

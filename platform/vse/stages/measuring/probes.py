@@ -3,13 +3,15 @@
 import contextlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from vse.cluster.runtime import Config, cluster_of
-from vse.evaluation.probes.runner import Arrays, Kept, Runner, plain_map
+from vse.display.progress import Progress
+from vse.evaluation.probes.runner import Arrays, Job, Kept, Runner, plain_map, run_probes
 from vse.stages.shards import ray_runs
 from vse.storage.folder import Folder
 
@@ -45,3 +47,22 @@ def probe_runner() -> Iterator[Runner]:
             yield run_with_ray
         else:
             yield plain_map
+
+
+def trained_probes(jobs: Sequence[Job], device: torch.device, folder: Folder | None) -> list[Arrays]:
+    """Results in the order of the jobs, with progress.
+
+    Args:
+        jobs: Probes with seeds.
+        device: Where to train.
+        folder: Where results are read and kept; None to keep none.
+    """
+    with probe_runner() as train:
+
+        def counted(missing: Sequence[Job], where: torch.device) -> Iterator[tuple[int, Arrays]]:
+            with Progress("train probes", total=len(missing), unit="probes") as bar:
+                for result in train(missing, where):
+                    yield result
+                    bar.advance()
+
+        return run_probes(jobs, device, counted, None if folder is None else ProbeFolder(folder))

@@ -1,6 +1,9 @@
 """Probes of trained runs: numbers by a loop, sources of word vectors, evaluations that are killed and continue."""
 
+import io
+
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 
@@ -11,12 +14,13 @@ from vse.errors import InputError
 from vse.evaluation.probes.alignment import AlignmentProbe
 from vse.evaluation.probes.blank_filling import BlankProbe
 from vse.evaluation.probes.frozen_vectors import random_vectors
+from vse.evaluation.probes.runner import plain_map
 from vse.evaluation.task import Subject
 from vse.evaluation.tasks.fill_in_blank import FillInBlankTask
 from vse.evaluation.tasks.image_to_word import ImageToWordTask
 from vse.stages.measuring.checks import foresee_measure
-from vse.stages.measuring.probes import ProbeFolder
-from vse.stages.measuring.stage import measure_run
+from vse.stages.measuring.probes import ProbeFolder, probe_runner
+from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.measuring.word_sources import vectors_of
 from vse.stages.trained import load_run
 from vse.storage.folder import Folder
@@ -68,13 +72,13 @@ def test_image_to_word_by_a_loop(place, vsepp, univse, monkeypatch):
     assert values["test/image_to_word/images"] == len(queries) > 0
     means = {}
     for number, label in enumerate(("own", univse.name, "random")):
-        found = []
+        precisions = []
         for given in met[2 * number : 2 * number + 2]:
             for row, image in enumerate(queries):
                 order = [w for w in np.argsort(-given[row]) if here.positive[image, w] or here.negative[image, w]]
                 right = np.array([here.positive[image, w] for w in order])
-                found.append((right.cumsum() / np.arange(1, len(right) + 1))[right].mean())
-        means[label] = 100 * np.mean(found)
+                precisions.append((right.cumsum() / np.arange(1, len(right) + 1))[right].mean())
+        means[label] = 100 * np.mean(precisions)
         assert values[f"test/image_to_word/{label}/map"] == pytest.approx(means[label])
         low, high = (values[f"test/image_to_word/{label}/map_{end}"] for end in ("low", "high"))
         assert low <= means[label] <= high
@@ -95,11 +99,11 @@ def test_fill_in_blank_counts_every_blank(place, univse, monkeypatch):
     monkeypatch.setattr(BlankProbe, "ranks", spied)
     values = measure_run(univse, place, *blanks_asked(("own", "random")))
     assert values["test/fill_in_blank/own/covered"] == pytest.approx(100)
-    for (blanks, found, _), label in zip(met, ("own", "random"), strict=True):
+    for (blanks, ranked, _), label in zip(met, ("own", "random"), strict=True):
         for kind, rows in (("noun", blanks.kind == 0), ("preposition", blanks.kind == 1), ("all", blanks.kind >= 0)):
             assert rows.any()
             for k in (1, 10, 100):
-                wanted = 100 * found.hits(k).numpy()[rows].mean()
+                wanted = 100 * ranked.hits(k).numpy()[rows].mean()
                 assert values[f"test/fill_in_blank/{label}/{kind}/r{k}"] == pytest.approx(wanted)
     nouns, prepositions = (values[f"test/fill_in_blank/{kind}s"] for kind in ("noun", "preposition"))
     assert nouns + prepositions == len(met[0][0])
@@ -217,3 +221,32 @@ def test_every_family_gives_its_table(place, vsepp, univse, name):
     assert vectors is not None
     assert vectors.shape[0] == 2
     assert vectors.any()
+
+
+def test_what_is_recorded_gives_the_numbers_and_pictures_are_kept(place, vsepp):
+    for ask, name, picture in (
+        (images_asked(("own", "random"), (0, 5)), "image_to_word/{}/map{}", "words.png"),
+        (blanks_asked(("own", "random"), (0, 5)), "fill_in_blank/{}/noun/r10{}", "blanks.png"),
+    ):
+        measured = measure([vsepp], vsepp.child("evaluation"), place, *ask)
+        (task,) = measured.tasks.values()
+        for label, end in (("own", ""), ("random", ""), ("random", "_gain")):
+            metric = name.format(label, end)
+            by_unit = task.outcomes["test"].by_unit[metric]
+            assert 100 * by_unit.hits.sum() / by_unit.queries.sum() == pytest.approx(measured.metrics[f"test/{metric}"])
+            assert (by_unit.queries > 0).all()
+        (file,) = task.pictures
+        assert file.endswith(picture)
+        with PIL.Image.open(io.BytesIO(vsepp.child("evaluation").read_bytes(file))) as image:
+            assert image.width > 400
+
+
+def test_one_seed_has_no_interval_of_seeds(place, vsepp):
+    values = measure_run(vsepp, place, *images_asked(seeds=(0,)))
+    assert "test/image_to_word/own/map" in values
+    assert not any(name.endswith(("_low", "_high")) for name in values)
+
+
+def test_without_ray_this_process_trains():
+    with probe_runner() as runner:
+        assert runner is plain_map

@@ -43,9 +43,3 @@ def test_ray_gives_the_same_bits(cluster, tmp_path):
     assert len(os.listdir(tmp_path)) == len(jobs)
     kept = run_probes(jobs, CPU, lambda *_: pytest.fail("trained again"), ProbeFolder(Folder.open(tmp_path)))
     assert all((one[name] == other[name]).all() for one, other in zip(kept, here, strict=True) for name in one)
-
-
-def test_without_ray_this_process_trains() -> None:
-    if not runtime.started_here():
-        with probe_runner() as runner:
-            assert runner is plain_map
