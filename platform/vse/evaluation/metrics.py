@@ -354,6 +354,18 @@ def average_precision(
     return _gains(scores, relevant, tolerance)[0].sum(1) / torch.where(total > 0, total, torch.nan)
 
 
+def random_average_precision(num_relevant: np.ndarray, num_candidates: int) -> np.ndarray:
+    """Expected average precision of a random ranking with R of N candidates relevant, in closed form.
+
+    Place i is relevant with R / N; then each of the i - 1 places before it is, with (R - 1) / (N - 1). With the
+    harmonic number H(N) the sum over places is (H(N) + (N - H(N)) (R - 1) / (N - 1)) / N. NaN if R is 0.
+    """
+    relevant = np.asarray(num_relevant, dtype=np.float64)
+    harmonic = (1 / np.arange(1, num_candidates + 1)).sum()
+    others = (relevant - 1) / max(num_candidates - 1, 1)
+    return np.where(relevant > 0, (harmonic + (num_candidates - harmonic) * others) / num_candidates, np.nan)
+
+
 def _gains(
     scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float
 ) -> tuple[Float[Tensor, "queries candidates"], Float[Tensor, " candidates"]]:

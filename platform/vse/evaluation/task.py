@@ -18,7 +18,7 @@ import PIL.Image
 from numpy.typing import ArrayLike
 
 from vse.data.records import Records, Split
-from vse.data.source import Source
+from vse.data.source import Source, Truth
 from vse.evaluation import protocol as protocols
 from vse.evaluation.attacks import AnySet, Attacked, OwnScores, attack, own_scores, restrict
 from vse.evaluation.codes import Codes
@@ -55,6 +55,19 @@ class Runs(Protocol):
         """Captions that are no part of the data set, parsed if a family reads components."""
         ...
 
+    def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
+        """Short texts as captions. A family with an encoder of components encodes a text with one component by it."""
+        ...
+
+    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
+        """Parses and components of texts, of which `measure.drop_components` drops nothing."""
+        ...
+
+    @property
+    def judge(self) -> Truth | None:
+        """Whether a text is true of an image, by the image's id; None if the source does not know."""
+        ...
+
     def unknown_words(self, texts: Iterable[str]) -> float:
         """Share of tokens, in percent, that the vocabulary does not hold."""
         ...
@@ -65,10 +78,6 @@ class Runs(Protocol):
 
     def examples(self, part: Split) -> Examples:
         """The arrays that the family reads of a split."""
-        ...
-
-    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
-        """Parses and components of texts, of which `measure.drop_components` drops nothing."""
         ...
 
     def word_vectors(self, source: str, words: Sequence[str]) -> WordVectors:

@@ -221,6 +221,20 @@ class UniVSE(Family):
         encoded = self._encode_texts(batch)
         return {"sentences": encoded["sentences"], "bags": encoded["bags"]}
 
+    def encode_components(self, batch: Batch) -> Encoded:
+        """Codes of texts that are one component each, in place of both codes of a caption: φ of a noun or a pair, ψ of
+        a triple. A text without components has u_sent in place of both.
+        """
+        encoded = self._encode_texts(batch)
+        tables = {"object": "words", "attribute": "pairs", "relation": "triples"}
+        codes = encoded["sentences"]
+        for kind, table in tables.items():
+            mask = encoded[f"{kind}_mask"]
+            if mask.shape[1]:
+                first = F.embedding(encoded[f"{kind}_index"][:, 0], encoded[table])
+                codes = torch.where(mask[:, :1], first, codes)
+        return {"sentences": codes, "bags": codes}
+
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
         """u_cap = α u_sent + (1 - α) u_comp (§3.2), (batch, dim)."""
         mixed = alpha * sentences + (1 - alpha) * bags

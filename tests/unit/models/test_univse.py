@@ -54,6 +54,21 @@ def test_neither_company_nor_order_of_components_matters(aggregation):
     torch.testing.assert_close(family.encode_captions(batch)["bags"], bags, rtol=1e-10, atol=1e-12)
 
 
+def test_one_component_is_encoded_by_its_encoder():
+    family = make_family("univse", DATA.context, aggregation="gru", components=("object",))
+    batch = dict(DATA.collator(family, make_objective("univse"))(ROWS, 2))
+    encoded = family(batch)
+    for kind, table in (("object", "words"), ("attribute", "pairs"), ("relation", "triples")):
+        mask = encoded[f"{kind}_mask"][:, :1]
+        expected = torch.where(mask, encoded[table][encoded[f"{kind}_index"][:, 0]], encoded["sentences"])
+        other = {f"{each}s": torch.zeros_like(batch[f"{each}s"]) for each in TYPES if each != kind}
+        texts = {key: batch[key] for key in ("tokens", "lengths", f"{kind}s")} | other
+        codes = family.encode_components(texts)
+        assert 0 < mask.sum() < len(mask)
+        torch.testing.assert_close(codes["sentences"], expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(codes["bags"], expected, rtol=1e-10, atol=1e-12)
+
+
 def test_the_generalised_pooling_pools_regions_and_learns():
     family, objective = make_family("univse", DATA.context, pooling="gpo"), make_objective("univse")
     batch = DATA.collator(family, objective)(ROWS, 2)

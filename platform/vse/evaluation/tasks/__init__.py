@@ -17,6 +17,8 @@ from vse.evaluation.tasks import (
     plural_split,
     retrieval,
     true_pairs,
+    unified_retrieval,
+    visual_parsing,
 )
 
 __all__ = [
@@ -31,6 +33,8 @@ __all__ = [
     "plural_split",
     "retrieval",
     "true_pairs",
+    "unified_retrieval",
+    "visual_parsing",
 ]
 
 DEFAULT = ("retrieval", "attacks")
@@ -59,5 +63,5 @@ def check_names(tasks: Sequence[str]) -> None:
 
 def help_text() -> str:
     """A line for each task, for `--help`."""
-    lines = (f"\n      {name:16}{task(name).about()}" for name in names())
+    lines = (f"\n      {name:18}{task(name).about()}" for name in names())
     return f"what to measure; an error if a run can be measured by none of them:{''.join(lines)}"

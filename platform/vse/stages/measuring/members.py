@@ -14,10 +14,11 @@ from vse.config import fingerprint
 from vse.data.images import UnreadableImage, open_image
 from vse.data.places import AddressError
 from vse.data.records import Records, Split
-from vse.data.source import true_pairs
+from vse.data.source import Truth, source_of, true_pairs
 from vse.errors import InputError
 from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
 from vse.evaluation.codes import Codes, encode_captions, encode_images
+from vse.evaluation.component_queries import EncodesComponents
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
 from vse.evaluation.probes.runner import Arrays, Job
@@ -37,6 +38,17 @@ from vse.training.config import RunConfig
 from vse.training.examples import Examples, encode_texts
 from vse.training.inputs import Material, Parses, split_examples, training_inputs
 from vse.workspace.layout import Workspace, dataset_name
+
+
+@dataclass(frozen=True, eq=False)
+class StatedComponents:
+    """Components of texts that are stated instead of parsed."""
+
+    by_text: Mapping[str, Components]
+
+    def components(self, text: str) -> Components:
+        """Those of a text."""
+        return self.by_text[text]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +81,36 @@ class Member:
         """Captions that are no part of the data set, parsed if the family reads components."""
         inputs, parses = self.trained.family.inputs, None
         if inputs.components:
-            parser = parser_of(self.trained.config)
-            digits = fingerprint(["pairs", language_fingerprint(parser), texts])
-            folder = workspace.language(dataset_name(self.material.records), digits)
-            parses = self.read(parse_texts_to(texts, parser, folder))
+            parses = self.read(self._parse(texts, workspace))
         sentences = self.material.sentences if inputs.sentence else None
         return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
+
+    def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
+        """Short texts as captions, or by the family's encoder of components if it has one."""
+        family = self.trained.family
+        sentences = self.material.sentences if family.inputs.sentence else None
+        stated = StatedComponents(dict(zip(texts, components, strict=True)))
+        encoded = encode_texts(texts, self.trained.vocabulary, stated if family.inputs.components else None, sentences)
+        encode = family.encode_components if isinstance(family, EncodesComponents) else None
+        return encode_captions(family, encoded, encode)
+
+    def parsed(self, texts: Sequence[str], workspace: Workspace) -> list[tuple[Parse, Components]]:
+        """Parses and components of texts: those of the data set's captions, others parsed."""
+        assert self.material.parses is not None, "the task must declare that it reads parses"
+        captions = self.material.parses
+        known = {caption.text for caption in self.material.records.captions}
+        others = captions
+        if further := [text for text in texts if text not in known]:
+            others = self._parse(further, workspace)
+        sources = [captions if text in known else others for text in texts]
+        return [(each.parse(text), each.components(text)) for each, text in zip(sources, texts, strict=True)]
+
+    def _parse(self, texts: list[str], workspace: Workspace) -> Parses:
+        """Parses of captions that are no part of the data set."""
+        parser = parser_of(self.trained.config)
+        digits = fingerprint(["pairs", language_fingerprint(parser), texts])
+        folder = workspace.language(dataset_name(self.material.records), digits)
+        return parse_texts_to(texts, parser, folder)
 
     def attacks(self, found: Adversaries) -> dict[str, UnencodedSet]:
         """Every adversary, by attack, to be encoded when it is met."""
@@ -165,16 +201,24 @@ class Members:
     def _image_root(self) -> str:
         return registry.build("source", self.each[0].config.data).image_root
 
+    def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
+        """Short texts, as each member encodes them."""
+        return joined([member.encode_phrases(texts, components) for member in self.each])
+
+    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
+        """Parses and components of texts, by the first member's parser."""
+        return self.each[0].parsed(texts, self.workspace)
+
+    @property
+    def judge(self) -> Truth | None:
+        """Whether a text is true of an image, if the source knows."""
+        source = source_of(self.each[0].config.data)
+        return source.truth(self.records) if source.knows_truth else None
+
     def examples(self, part: Split) -> Examples:
         """The arrays that the first member reads of a split."""
         trained = self.each[0].trained
         return split_examples(self.each[0].material, part, trained.family.inputs, trained.vocabulary)
-
-    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
-        """Parses and components of captions of the data set."""
-        parses = self.each[0].material.parses
-        assert parses is not None, "the task must declare that it reads parses"
-        return [(parses.parse(text), parses.components(text)) for text in texts]
 
     def word_vectors(self, source: str, words: Sequence[str]) -> WordVectors:
         """Vectors of words from the first member, another run or a file."""

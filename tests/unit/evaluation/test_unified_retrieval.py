@@ -1,0 +1,139 @@
+"""Unified retrieval on made-up codes against a loop over queries."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.unit.evaluation.contexts import MadeUpRuns, evaluated, split_of
+from tests.unit.evaluation.models import Cosine, unit
+from tests.unit.evaluation.test_component_queries import joined
+from vse.data.records import Caption, Image, Records
+from vse.evaluation.component_queries import EncodesComponents
+from vse.evaluation.protocol import Protocol
+from vse.evaluation.task import Context
+from vse.evaluation.tasks.unified_retrieval import UnifiedRetrievalTask
+from vse.text.components import EMPTY
+
+NOUNS = ("cat", "dog", "mat", "box")
+
+
+class TwoEncoders:
+    """A family that encodes components."""
+
+    def encode_components(self, batch):
+        return batch
+
+
+def captions_of(rng, number):
+    """(text, components) of captions with one or two nouns, an attribute and at times a relation."""
+    made = []
+    for _ in range(number):
+        one, other = rng.choice(NOUNS, 2, replace=False)
+        parts = [(one,), ("red", one)] + ([(other,), (one, "on", other)] if rng.random() < 0.7 else [])
+        made.append((" ".join(" ".join(each) for each in parts), joined(*parts)))
+    return made
+
+
+class Runs(MadeUpRuns):
+    """Texts have random codes, those of components apart from those of short sentences."""
+
+    def __init__(self, seed, families=(), sizes=(3, 1, 4, 2, 5, 2, 3)):
+        rng = np.random.default_rng(seed)
+        image = np.repeat(np.arange(len(sizes)), sizes)
+        test = split_of(image, len(sizes))
+        self.known, records = {}, {"test": test.images}
+        captions = []
+        for split in ("train", "val", "test"):
+            images = records.setdefault(split, tuple(Image(f"{split} {k}", "", split) for k in range(len(sizes))))
+            for number, (text, components) in enumerate(captions_of(rng, len(image))):
+                self.known[text] = components
+                captions.append(Caption(f"{split} {number}", images[image[number]].id, text))
+        order = {each.id: k for k, each in enumerate(i for split in records.values() for i in split)}
+        images = tuple(each for split in records.values() for each in split)
+        captions.sort(key=lambda caption: order[caption.image])
+        generator = torch.Generator().manual_seed(seed)
+        codes = {"v": unit(torch.randn(len(sizes), 5, generator=generator))}
+        self.sentences = {"u": unit(torch.randn(len(image), 5, generator=generator))}
+        super().__init__(Cosine(), codes, self.sentences, test, families=families)
+        self.records = Records("made up", images, tuple(captions))
+        self.split = self.records.split("test")
+
+    def parsed(self, texts):
+        return [((), self.known[text]) for text in texts]
+
+    def encode_images(self, ids):
+        rows = [int(each.split()[1]) for each in ids]
+        return {"v": unit(torch.randn(9, 5, generator=torch.Generator().manual_seed(99)))[rows]}
+
+    def encode_phrases(self, texts, components):
+        seeds = [sum(map(ord, text)) + 1000 * (each != EMPTY) for text, each in zip(texts, components, strict=True)]
+        return {"u": unit(torch.stack([torch.randn(5, generator=torch.Generator().manual_seed(s)) for s in seeds]))}
+
+
+def precision_of(ranking, relevant):
+    places = 1 + np.flatnonzero(np.isin(ranking, list(relevant)))
+    return np.mean(np.arange(1, len(places) + 1) / places)
+
+
+def task(**keys):
+    return UnifiedRetrievalTask(UnifiedRetrievalTask.Config(frequent=2, least_nouns=2, least=1, **keys))
+
+
+def by_hand(runs, phi, images=slice(None)):
+    """mAP in percent of the nouns, their number and chance, by loops over the test split or some of its images."""
+    rows = range(len(runs.split.images))[images]
+    paired = zip(runs.split.captions, runs.split.caption_to_image.tolist(), strict=True)
+    texts = [(image, caption.text) for caption, image in paired if image in rows]
+    train = [runs.known[caption.text] for caption in runs.records.split("train").captions]
+    orders = [np.random.default_rng(k).permutation(len(rows)) for k in range(4000)]
+    codes, values, random = runs.codes[0]["v"][images], [], []
+    for noun in NOUNS:
+        has = {i - rows[0] for i, text in texts if any(o.word == noun for o in runs.known[text].objects)}
+        often = sum(any(o.word == noun for o in components.objects) for components in train) >= 2
+        if often and len(has) >= 2:
+            code = runs.encode_phrases([noun], [joined((noun,)) if phi else EMPTY])["u"][0]
+            values.append(precision_of(np.argsort(-(codes @ code).numpy()), has))
+            random.append(np.mean([precision_of(order, has) for order in orders]))
+    return 100 * np.mean(values), len(values), 100 * np.mean(random)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_mean_average_precision_by_hand(seed):
+    runs: Any = Runs(seed)
+    values = evaluated(task(), Context(runs, runs.split, Protocol(name="all"), {}, whole=True)).values
+    expected, number, random = by_hand(runs, True)
+    assert values["unified_obj/map"] == pytest.approx(expected)
+    assert values["unified_obj/queries"] == number
+    assert values["unified_obj/random"] == pytest.approx(random, abs=1.5)
+    texts = [caption.text for caption in runs.split.captions]
+    precisions = []
+    for row, text in enumerate(texts):
+        same = {int(i) for other, i in zip(texts, runs.split.caption_to_image, strict=True) if other == text}
+        scores = runs.codes[0]["v"] @ runs.sentences["u"][row]
+        precisions.append(precision_of(np.argsort(-scores.numpy()), same))
+    assert values["unified_sentence/map"] == pytest.approx(100 * np.mean(precisions))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_the_encoder_is_the_better_one_on_validation(seed):
+    runs: Any = Runs(seed, families=(TwoEncoders(),))
+    assert isinstance(runs.families[0], EncodesComponents)
+    values = evaluated(task(), Context(runs, runs.split, Protocol(name="all"), {}, whole=True)).values
+    val: Any = Runs(seed)
+    val.split = val.records.split("val")
+    val.codes = (val.encode_images([image.id for image in val.split.images]), None)
+    by_phi, by_psi = by_hand(val, True)[0], by_hand(val, False)[0]
+    assert values["unified_obj/phi"] == (by_phi >= by_psi)
+    assert values["unified_obj/map"] == pytest.approx(by_hand(runs, by_phi >= by_psi)[0])
+    assert "unified_rel/phi" not in values
+
+
+def test_folds_are_averaged_and_queries_counted_in_each():
+    runs: Any = Runs(4, sizes=(3, 1, 4, 2, 5, 2, 3, 1))
+    protocol = Protocol(name="folds", split="test", folds=2)
+    values = evaluated(task(), Context(runs, runs.split, protocol, {}, whole=True)).values
+    parts = [by_hand(runs, True, slice(0, 4))[:2], by_hand(runs, True, slice(4, 8))[:2]]
+    assert values["unified_obj/map"] == pytest.approx(np.mean([value for value, _ in parts]))
+    assert values["unified_obj/queries"] == pytest.approx(np.mean([number for _, number in parts]))

@@ -1,0 +1,98 @@
+"""Parsing with visual cues on made-up codes against a loop over captions."""
+
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.unit.evaluation.contexts import MadeUpRuns, evaluated, split_of
+from tests.unit.evaluation.models import Cosine, unit
+from vse.data.records import Caption, Split
+from vse.evaluation.protocol import Protocol
+from vse.evaluation.task import Context
+from vse.evaluation.tasks import visual_parsing
+from vse.evaluation.tasks.visual_parsing import VisualParsingTask
+from vse.text.components import extract
+from vse.text.parser import Parser, shared_parser
+
+TEXTS = (
+    "A girl in a red sweater eats a burger",
+    "A white clock on the wall is above a wooden table",
+    "A dog chases a black cat",
+    "A bowl of soup",
+    "Nobody is there",
+    "A man rides a small horse next to a big dog",
+)
+SIZES = (2, 0, 3, 1)
+
+
+class Runs(MadeUpRuns):
+    """Each text has a random code."""
+
+    judge = None
+
+    def __init__(self, seed=0):
+        image = np.repeat(np.arange(len(SIZES)), SIZES)
+        split = split_of(image, len(SIZES))
+        captions = tuple(Caption(c.id, c.image, t) for c, t in zip(split.captions, TEXTS, strict=True))
+        codes = unit(torch.randn(len(SIZES), 4, generator=torch.Generator().manual_seed(seed)))
+        super().__init__(Cosine(), {"v": codes}, {"u": torch.zeros(len(TEXTS), 4)}, split)
+        self.split = Split("test", split.images, captions, image)
+
+    def parsed(self, texts):
+        return [(parse, extract(parse)) for parse in shared_parser(Parser.Config()).parse_all(texts)]
+
+    def encode_phrases(self, texts, components):
+        seeds = [sum(k * ord(letter) for k, letter in enumerate(text, 1)) for text in texts]
+        return {"u": unit(torch.stack([torch.randn(4, generator=torch.Generator().manual_seed(s)) for s in seeds]))}
+
+
+def by_hand(runs, kind):
+    """(accuracy, chance) in percent over the content words of a kind."""
+    gained, chance = [], []
+    for (_, components), image in zip(runs.parsed(TEXTS), runs.split.caption_to_image, strict=True):
+        nouns = [each.word for each in components.objects]
+        code = runs.codes[0]["v"][image]
+
+        def score(*words, code=code):
+            return float(runs.encode_phrases([" ".join(words)], [None])["u"][0] @ code)
+
+        if kind == "attribute":
+            for each in components.attributes:
+                gained.append(max(nouns, key=lambda noun, a=each.word: score(a, noun)) == each.noun)
+                chance.append(1 / len(nouns))
+        for each in components.relations if kind == "relation" else ():
+            if each.word != "of":
+                best = max(permutations(nouns, 2), key=lambda pair, w=each.word: score(pair[0], w, pair[1]))
+                gained.append((best[0] == each.subject) / 2 + (best[1] == each.object) / 2)
+                chance.append(1 / len(nouns))
+    return 100 * np.mean(gained), 100 * np.mean(chance), len(gained)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 4096])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_accuracy_and_chance_by_hand(seed, at_once, monkeypatch):
+    monkeypatch.setattr(visual_parsing, "CANDIDATES_AT_ONCE", at_once)
+    runs: Any = Runs(seed)
+    values = evaluated(VisualParsingTask(), Context(runs, runs.split, Protocol(name="all"), {}, whole=True)).values
+    for kind in ("attribute", "relation"):
+        accuracy, chance, number = by_hand(runs, kind)
+        assert number > 3
+        assert values[f"parsing_{kind}/accuracy"] == pytest.approx(accuracy)
+        assert values[f"parsing_{kind}/random"] == pytest.approx(chance)
+        assert values[f"parsing_{kind}/words"] == number
+
+
+def test_what_the_source_knows_is_the_truth():
+    runs: Any = Runs()
+    runs.judge = lambda image, text: text in ("a black dog", "a cat chases a dog")
+    words, rows = VisualParsingTask()._content_words(
+        Context(runs, runs.split, Protocol(name="all"), {}), [(c.image, c.text) for c in runs.split.captions]
+    )
+    assert [(each.word, each.right) for each in words] == [
+        ("black", {("black", "dog")}),
+        ("chase", {("cat", "chase", "dog")}),
+    ]
+    assert rows.tolist() == [2, 2]
