@@ -16,7 +16,7 @@ PHRASES = {
     r"\bRaises \w+(?:, \w+)?(?: in one line)? where\b": "Raises InputError if ...",
     r"\b(?:[Nn]one|[Nn]othing|[Ee]mpty|[Zz]ero|itself) where\b": "None if ...",
     r"\bbeside (?:a|an|the|its|their|them|it|each)\b": "next to, with, in the same folder as",
-    r"\bthose that\b": "name them: the rows that ...",
+    r"\bthose that\b(?! them)": "name them: the rows that ...",  # not the list of pronouns in text/lemmas.py
     r"\bthat of (?:a|an|the|its|their)\b": "repeat the noun",
     r"\b(?:comes?|came) again\b": "is retried, is read again",
     r"\b(?:is|are|was|were|be) given back\b": "is released",

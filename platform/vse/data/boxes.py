@@ -44,7 +44,7 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
     Raises:
         InputError: The file is missing or damaged, or lists none of the images.
     """
-    data, asked = read_json(address), set(images)
+    data, wanted = read_json(address), set(images)
     names = dict[Any, str]()
     for number, entry in enumerate(field(data, "categories", list, address)):
         where = f"{address}: categories[{number}]"
@@ -52,7 +52,7 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
     sizes = dict[str, tuple[float, float]]()
     for number, entry in enumerate(field(data, "images", list, address)):
         where = f"{address}: images[{number}]"
-        if (image := str(field(entry, "id", (int, str), where))) in asked:
+        if (image := str(field(entry, "id", (int, str), where))) in wanted:
             sizes[image] = (field(entry, "width", (int, float), where), field(entry, "height", (int, float), where))
     if not sizes:
         raise InputError(f"{address}: lists none of the images of this data set; expected the file of its split")

@@ -40,7 +40,7 @@ class Image:
 class Caption:
     """One caption and the id of the image it describes.
 
-    raw: what the source has, where `text` lacks some of it (links, user names) or shows it otherwise (entities).
+    raw: the text of the source, if `text` lacks parts of it (links, user names) or shows them otherwise (entities).
     """
 
     id: str
@@ -167,7 +167,7 @@ class Records:
 
     @classmethod
     def load(cls, folder: Folder) -> "Records":
-        """What `save` wrote; raises InputError where the folder holds no complete records."""
+        """The records that `save` wrote. Raises InputError if the folder holds no complete records."""
         manifest = folder.manifest_alone()
         if manifest is None or manifest.get("kind") != "records":
             raise InputError(f"{folder}: holds no complete records")
@@ -202,8 +202,8 @@ class Records:
         """The images of a split with their captions; raises InputError that lists the splits there are."""
         if name not in self.split_names:
             gone = len(self.source.get("rejected", ()))  # as `pipeline.without` notes them
-            told = f", after {gone} images were rejected for want of features" if gone else ""
-            raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}{told}")
+            note = f", after {gone} images were rejected because they have no features" if gone else ""
+            raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}{note}")
         images = tuple(image for image in self.images if image.split == name)
         position = {image.id: k for k, image in enumerate(images)}
         captions = tuple(c for c in self.captions if c.image in position)

@@ -1,7 +1,7 @@
-"""Runs held against the first of them: every metric, its difference to the first run's, and a 95 % interval of that.
+"""Comparison of runs with the first of them: the difference of every metric, with a 95 % interval.
 
-Runs that differ in nothing but their seed are one system. Intervals come from a paired bootstrap over test images and,
-where systems have several seeds, over these (`evaluation.statistics`).
+Runs that differ only in their seed are one system. Intervals come from a paired bootstrap over test images and, if
+systems have several seeds, over seeds (`evaluation.statistics`).
 """
 
 import itertools
@@ -27,7 +27,7 @@ ABSENT = "–"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compared:
-    """A run: what it is known by, its preset if that was kept, and fingerprints of what earlier stages made for it."""
+    """A run: its name, its preset if that was kept, and fingerprints of the outputs of earlier stages (`made_of`)."""
 
     name: str
     config: RunConfig
@@ -49,30 +49,32 @@ class System:
 
 
 def systems_of(runs: Sequence[Compared], together: bool = True) -> tuple[System, ...]:
-    """Runs as systems, in the order of their first runs; where not `together`, or where there would be one system only,
-    every run by itself."""
-    found: dict[tuple[str, int], list[Compared]] = {}
+    """Runs grouped into systems, in the order of their first runs.
+
+    If not `together`, or if all runs would be one system, every run is a system.
+    """
+    groups: dict[tuple[str, int], list[Compared]] = {}
     times = Counter[tuple[str, int]]()
     for run in runs:
         alike = fingerprint([override(identity(run.config), {"seed": 0}), dict(run.made_of or {})])
-        same = (alike, run.config.seed)  # twice, of two revisions of training say: two systems
-        found.setdefault((alike, times[same]) if together else (run.name, 0), []).append(run)
+        same = (alike, run.config.seed)  # the same seed twice, for example of two revisions of training: two systems
+        groups.setdefault((alike, times[same]) if together else (run.name, 0), []).append(run)
         times[same] += 1
-    if together and len(found) == 1:
+    if together and len(groups) == 1:
         return systems_of(runs, together=False)
-    members = [tuple(sorted(each, key=lambda run: run.config.seed)) for each in found.values()]
+    members = [tuple(sorted(each, key=lambda run: run.config.seed)) for each in groups.values()]
     return tuple(System(label=label, runs=each) for label, each in zip(_labels(members), members, strict=True))
 
 
 def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
-    """Presets where they are known, else names of runs; with seeds, or else digits, where several have the same."""
+    """Presets if they were kept, else names of runs, made unique by seeds or digits."""
     labels = [each[0].preset or each[0].name for each in systems]
     for label, number in Counter(labels).items():
         alike = [k for k, each in enumerate(labels) if each == label]
         seeds = {k: ", ".join(str(run.config.seed) for run in systems[k]) for k in alike}
         for k in alike if number > 1 else ():
-            told = f"seed {seeds[k]}" if len(set(seeds.values())) == number else systems[k][0].name.rpartition("-")[2]
-            labels[k] = f"{label}, {told}"
+            suffix = f"seed {seeds[k]}" if len(set(seeds.values())) == number else systems[k][0].name.rpartition("-")[2]
+            labels[k] = f"{label}, {suffix}"
     return labels
 
 
@@ -84,8 +86,8 @@ def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list
     """
     common = set.intersection(*(set(system.seeds) for system in systems))
     if not common and len({len(system.seeds) for system in systems}) > 1:
-        told = "; ".join(f"{system.label} has {_listed(system.seeds)}" for system in systems)
-        raise InputError(f"runs: systems need a seed in common, or equally many seeds: {told}")
+        listed = "; ".join(f"{system.label} has {_listed(system.seeds)}" for system in systems)
+        raise InputError(f"runs: systems need a seed in common, or equally many seeds: {listed}")
     kept, lines = [], []
     for system in systems:
         runs = tuple(run for run in system.runs if not common or run.config.seed in common)
@@ -101,16 +103,16 @@ def _listed(seeds: Sequence[int]) -> str:
 
 
 def differing_keys(systems: Sequence[System]) -> dict[str, tuple[Any, ...]]:
-    """Key of the configuration -> its value in each system, where they differ; `ABSENT` where a component has none."""
+    """The values of all systems by key, of keys that differ; `ABSENT` if a component lacks the key."""
     settings = [flatten(identity(system.runs[0].config)) for system in systems]
-    found: dict[str, tuple[Any, ...]] = {}
+    differing: dict[str, tuple[Any, ...]] = {}
     for key in dict.fromkeys(key for each in settings for key in each):
         values = tuple(each.get(key, ABSENT) for each in settings)
         if key == "seed":
             values = tuple(", ".join(map(str, system.seeds)) for system in systems)
         if any(value != values[0] for value in values):
-            found[key] = values
-    return found
+            differing[key] = values
+    return differing
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class MetricDifferences:
     """One metric: its value in every system, and the differences of all but the first."""
 
     key: MetricKey
@@ -143,10 +145,10 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """What a comparison found: lines by split, images and captions of each split, keys that differ, and notes."""
+    """The result of a comparison: metrics by split, images and captions of each split, keys that differ, and notes."""
 
     systems: tuple[System, ...]
-    lines: Mapping[str, tuple[Line, ...]]
+    lines: Mapping[str, tuple[MetricDifferences, ...]]
     sizes: Mapping[str, tuple[int, int]]
     keys: Mapping[str, tuple[Any, ...]]
     notes: tuple[str, ...] = ()
@@ -163,20 +165,19 @@ def compare(
     keys: Mapping[str, Sequence[MetricKey]],
     notes: Sequence[str] = (),
 ) -> Comparison:
-    """The differences of metrics. Those of which nothing was asked, such as pairs of an attack that found nothing to
-    change, have no line.
+    """Differences of metrics, without metrics that have no query, such as pairs of an attack without adversaries.
 
     Args:
         systems: All have equally many runs.
         outcomes: By run and split.
         keys: The metrics by split, in the order of tables.
-        notes: For readers, on what was left out.
+        notes: For readers, on what is left out.
 
     Raises:
         InputError: Runs were not measured on the same images.
     """
     first = outcomes[systems[0].runs[0].name]
-    lines, sizes = dict[str, tuple[Line, ...]](), dict[str, tuple[int, int]]()
+    lines, sizes = dict[str, tuple[MetricDifferences, ...]](), dict[str, tuple[int, int]]()
     for split, measured in first.items():
         for system in systems:
             for run in system.runs:
@@ -219,7 +220,7 @@ def _samples(
     return samples
 
 
-def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Line, ...]:
+def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[MetricDifferences, ...]:
     """Metrics that have a number in all systems; `samples` of each by system."""
     defined = {
         key: each for key, each in samples.items() if each and all(one.defined for system in each for one in system)
@@ -235,25 +236,25 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Lin
         drawn = list(itertools.islice(results, len(each) - 1))
         differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
         values = tuple(sum(sample.value() for sample in system) for system in each)
-        lines.append(Line(key=key, values=values, differences=differences))
+        lines.append(MetricDifferences(key=key, values=values, differences=differences))
     return tuple(lines)
 
 
 def method(comparison: Comparison) -> list[str]:
-    """How intervals came about and what they do not say, in sentences."""
+    """The method of the intervals and their limits, in sentences."""
     number = len(comparison.systems[0].runs)
     images = " and ".join(f"{count:,} images of {split}" for split, (count, _) in comparison.sizes.items())
     seeds = {system.seeds for system in comparison.systems}
     over = f"the {images} with their captions"
     if number > 1:
         over += f", and over {number} seeds" + (" (paired in their order)" if len(seeds) > 1 else "")
-    said = [
+    sentences = [
         f"Brackets are {100 * LEVEL:g} % intervals (BCa) of a paired bootstrap over {over}; {REPLICATES:,} replicates."
     ]
     if number == 1:
-        said.append("Every system is one training: how far another seed would have moved it is not in the intervals.")
-    said.append(
-        "They are not corrected for multiple comparisons: where nothing differs, about one in twenty leaves out zero "
-        "by chance."
+        sentences.append("Every system is one training; the intervals do not include the variation between seeds.")
+    sentences.append(
+        "They are not corrected for multiple comparisons: if nothing differs, about one in twenty excludes zero by "
+        "chance."
     )
-    return said
+    return sentences

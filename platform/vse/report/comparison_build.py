@@ -1,7 +1,6 @@
 """jobs/compare.py: runs are measured if numbers are missing, then compared with the first of them."""
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,8 +14,7 @@ from vse.errors import InputError
 from vse.evaluation.tasks import check_names, task
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
-from vse.report.comparison_figure import comparison_figure
-from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
+from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
 from vse.report.description import files_text, page_link
 from vse.report.files import json_text, write_files
 from vse.report.measured import comparable, keyed, named
@@ -33,7 +31,6 @@ from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.run_journal import read_origin
 from vse.workspace.layout import Workspace
-from vse.workspace.provenance import write_summary
 
 TOGETHER, APART = "together", "apart"
 
@@ -56,7 +53,7 @@ def build_comparison(request: Request) -> str:
 
     Raises InputError for runs that cannot be compared, before anything is measured.
     """
-    started, options = time.time(), request.options
+    options = request.options
     workspace = Workspace.open(request.workspace)
     comparison = compare_runs(workspace, options)
     name = options.name or f"runs-{fingerprint([options.runs, options.seeds, tasks_of(options), options.measure])}"
@@ -72,11 +69,8 @@ def build_comparison(request: Request) -> str:
     journal.describe("result", f"{block(terminal_lines(comparison))}\n\n{files_text(files)}")
     journal.describe("commands", commands([command_of(request)]))
     journal.end("finished")
-    path = write_summary(
+    path = request.write_summary(
         folder,
-        job=request.job,
-        started=started,
-        options=options,
         seeds=sorted({seed for system in systems for seed in system.seeds}),
         headline=headline,
         outputs={file.replace(".", "_"): folder.address(file) for file in files},
@@ -87,7 +81,7 @@ def build_comparison(request: Request) -> str:
 
 
 def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
-    """Measure the runs where numbers are missing, and compare them with the first.
+    """Measure the runs that lack numbers, and compare them with the first.
 
     Raises InputError for runs that cannot be compared, before anything is measured.
     """
@@ -100,8 +94,10 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:
-    """The lines of a dry run: the systems and the keys that differ. Raises InputError as the job does before it reads
-    data."""
+    """The lines of a dry run: the systems and the keys that differ.
+
+    Raises InputError as the job does before it reads data.
+    """
     workspace = Workspace.open(request.workspace)
     systems, notes = arranged(workspace, request.options)
     for place, system in enumerate(systems):
@@ -114,12 +110,14 @@ def foresee_comparison(request: Request) -> Iterator[str]:
             foresee_measure([workspace.run(run.name)], workspace, tasks_of(request.options), request.options.measure)
         )
         yield from lines[:-1] if place == 0 else ()
-    yield "not checked: image files, that all runs meet the same images and adversaries, what is measured already"
+    yield "not checked: image files, whether all runs have the same images and adversaries, what is measured already"
 
 
 def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[System, ...], list[str]]:
-    """(systems, notes on what is left out). Raises InputError for fewer than two runs, a run that is absent or not
-    trained, and measures without outcomes of single images."""
+    """The systems, and notes on what is left out.
+
+    Raises InputError for fewer than two runs, a run that is missing or not trained, and tasks without outcomes.
+    """
     check_compared(options)
     names = options.runs
     if not names:
@@ -142,7 +140,7 @@ def check_compared(options: CompareOptions) -> None:
 
 
 def tasks_of(options: CompareOptions) -> tuple[str, ...]:
-    """The tasks that are compared, retrieval among them."""
+    """The tasks that are compared, including retrieval."""
     return tuple(dict.fromkeys(("retrieval", *options.tasks)))
 
 

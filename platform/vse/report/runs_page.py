@@ -13,7 +13,7 @@ from vse.report.measured import grouped, named, run_metrics, run_sizes
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
-from vse.report.terminal import told_size
+from vse.report.terminal import size_text
 from vse.stages.measuring.options import Size
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
@@ -66,7 +66,7 @@ def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin 
     if file and "data set" in facts:
         facts["data set"] += f", {file}"
     facts["seed"] = str(config.get("seed", "–"))
-    return facts | {split: told_size(size) for split, size in sizes.items()}
+    return facts | {split: size_text(size) for split, size in sizes.items()}
 
 
 def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[str, str], own: str) -> list[str]:
@@ -122,7 +122,7 @@ def _incomparable(runs: Sequence[ReportedRun]) -> list[str]:
     """Lines on what cannot be compared: splits whose sizes differ, and attacks if settings of adversaries differ."""
     lines = []
     for split in dict.fromkeys(split for run in runs for split in run.sizes):
-        sizes = {run.name: told_size(run.sizes[split]) for run in runs if split in run.sizes}
+        sizes = {run.name: size_text(run.sizes[split]) for run in runs if split in run.sizes}
         if len(set(sizes.values())) > 1:
             each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
             lines.append(

@@ -1,4 +1,4 @@
-"""What an evaluation found, as a terminal shows it: a table for each split and task, and every number once."""
+"""The results of an evaluation for a terminal: a table for each split and task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,13 +22,13 @@ def lines(
 
     Args:
         values: What was measured.
-        sizes: How much it was measured on, by label.
-        lacking: What is lacking of what a task needs, by the task's name.
+        sizes: Images and captions, by label.
+        lacking: What is missing for a task, by its name.
         intervals: Of some of the values, at 95 %.
     """
     intervals = intervals or {}
     for label in dict.fromkeys(key.label for key in values):
-        yield f"{label}: {told_size(sizes[label])}" if label in sizes else label
+        yield f"{label}: {size_text(sizes[label])}" if label in sizes else label
         for keys in grouped(key for key in values if key.label == label).values():
             alone = [key for key in keys if not key.metric.group]
             yield from (
@@ -39,7 +39,7 @@ def lines(
     yield from (f"{task}: n/a: needs {needs}" for task, needs in lacking.items())
 
 
-def told_size(size: Size) -> str:
+def size_text(size: Size) -> str:
     """300 images, 1,466 captions."""
     counts = f"{size.images:,} images, {size.captions:,} captions"
     return counts if size.folds == 1 else f"{counts} in {size.folds} folds"

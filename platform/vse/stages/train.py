@@ -187,7 +187,7 @@ def _warn_begun(folder: Folder) -> None:
     checkpoints = folder.child("checkpoints")
     try:
         progress = read_progress(checkpoints.child(checkpoints.names()[-1]))
-    except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one: whoever resumes will see
+    except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one, which resuming reports
         return
     if theirs := others(progress.trained_by):
         line = "warning: %s was begun with other code (%s) and continues with this; to train it anew, remove %s"

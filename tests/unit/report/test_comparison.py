@@ -13,7 +13,7 @@ from vse.report.comparison import (
     ABSENT,
     REPLICATES,
     Compared,
-    Line,
+    MetricDifferences,
     compare,
     differing_keys,
     method,
@@ -28,7 +28,7 @@ def labels(*runs: Compared, together: bool = True) -> list[str]:
     return [system.label for system in systems_of(runs, together)]
 
 
-def line(found, metric: str, split: str = "test") -> Line:
+def line(found, metric: str, split: str = "test") -> MetricDifferences:
     return next(each for each in found.lines[split] if each.metric.name == metric)
 
 

@@ -12,8 +12,7 @@ from PIL import Image
 from tests.unit.report.comparisons import keys, made_up, outcomes, run
 from tests.unit.report.pages import SVG
 from vse.report.comparison import compare, systems_of
-from vse.report.comparison_figure import comparison_figure
-from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
+from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
 from vse.report.page import Provenance
 
 MADE = Provenance(commands=["python jobs/compare.py runs=a,b"], configuration={}, versions={"vse": "1"})

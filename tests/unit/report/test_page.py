@@ -18,7 +18,7 @@ from tests.unit.report.responses import full_grid, one_at_a_time
 from tests.unit.report.results import made_up
 from vse.report.alpha_figure import alpha_figure
 from vse.report.alpha_page import alpha_page
-from vse.report.comparison_figure import comparison_figure
+from vse.report.comparison_page import comparison_figure
 from vse.report.page import count, render, signed
 from vse.report.published_page import ReportedRun
 from vse.report.response_figures import interaction_figure, response_figure

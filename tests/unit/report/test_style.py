@@ -12,7 +12,7 @@ from tests.unit.report.results import made_up
 from tests.unit.report.test_pairs_figure import findings as of_pairs
 from tests.unit.report.test_study_figure import row
 from vse.report.alpha_figure import alpha_figure
-from vse.report.comparison_figure import comparison_figure
+from vse.report.comparison_page import comparison_figure
 from vse.report.importance import importance
 from vse.report.response_figures import importance_figure, interaction_figure, response_figure
 from vse.report.study_figures import pairs_figure, study_figure
@@ -39,7 +39,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "study_figures, pairs": lambda: pairs_figure(
         of_pairs(list(SEMI_SUPERVISED_SCENES.arms)), SEMI_SUPERVISED_SCENES.arms
     ),
-    "comparison_figure": lambda: comparison_figure(a_comparison(4, attacks=True), "test"),
+    "comparison_page": lambda: comparison_figure(a_comparison(4, attacks=True), "test"),
     "response_figures": lambda: response_figure(one_at_a_time()),
     "response_figures, a grid": lambda: response_figure(full_grid()),
     "response_figures, drawn": lambda: response_figure(drawn()),

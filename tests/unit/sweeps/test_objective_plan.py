@@ -173,7 +173,9 @@ def test_a_point_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     """Each key may do by itself: the margin is the preset's, and so may be the other objective."""
     space = "SPACE = {'objective.margin': 0.1, 'objective': tune.grid_search(['ranking', 'infonce'])}\n"
     (tmp_path / "s.py").write_text(f"from ray import tune\n{space}")
-    message = r"s\.py: margin=0\.1 objective=infonce: objective\.margin: no such key.*goes below those that have it"
+    message = (
+        r"s\.py: margin=0\.1 objective=infonce: objective\.margin: no such key.*goes below the choices that have it"
+    )
     with pytest.raises(InputError, match=message):
         make_plan(request("vsepp_tiny", space=str(tmp_path / "s.py")))
 

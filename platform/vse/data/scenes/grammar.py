@@ -1,9 +1,9 @@
-"""Captions of a scene: which meanings they have, and how these are said.
+"""Captions of a scene: their meanings, and sentences for them.
 
-What is said and how it is said are drawn from separate streams, so the second wording says the same in other words.
+Meanings and sentences are drawn from separate streams, so the second wording has the same meanings in other words.
 """
 
-from vse.data.scenes.layout import Address, Draw, Scene, Thing, scene_of
+from vse.data.scenes.layout import Address, Draw, ObjectGroup, Scene, scene_of
 from vse.data.scenes.meaning import Entity, Meaning, Relation, clear_relations, holds
 from vse.data.scenes.world import (
     ATTRIBUTE_WORDS,
@@ -30,7 +30,7 @@ _SHAPES = (
 
 
 def captions_of(address: Address, wording: str = "plain") -> list[tuple[Meaning, str]]:
-    """Three to seven meanings of a scene with their captions; none is said twice."""
+    """Three to seven different meanings of a scene with their captions."""
     scene = scene_of(address.uri)
     key = (address.seed, address.split, address.index)
     ideas = Draw("meaning", *key)
@@ -90,16 +90,16 @@ def _checked(scene: Scene, draw: Draw, things: list[int], relations: list[tuple[
     return meaning if holds(meaning, scene) else None
 
 
-def _entity(thing: Thing, draw: Draw) -> Entity:
+def _entity(thing: ObjectGroup, draw: Draw) -> Entity:
     """A description with one to three attributes."""
-    said = set()
+    attributes = set()
     if draw.chance(0.85):
-        said.add(thing.colour)
+        attributes.add(thing.colour)
     if thing.size != "medium" and draw.chance(0.5):
-        said.add(thing.size)
+        attributes.add(thing.size)
     if draw.chance(0.1 if thing.pattern == "plain" else 0.7):
-        said.add(thing.pattern)
-    return Entity(thing.noun, frozenset(said or {thing.colour}), thing.count)
+        attributes.add(thing.pattern)
+    return Entity(thing.noun, frozenset(attributes or {thing.colour}), thing.count)
 
 
 def say(meaning: Meaning, draw: Draw, wording: str = "plain") -> str:
@@ -147,10 +147,10 @@ class _Speaker:
         form = self.draw.weighted((("clause", 0.5), ("present", 0.17), ("phrase", 0.18), ("predicate", 0.15)))
         attributes = sorted(a.attributes & ({*COLOURS, *PATTERNS} - {"plain"}))
         if form == "predicate" and attributes:
-            told = self.draw.choice(attributes)
-            subject = self._noun_phrase(Entity(a.noun, a.attributes - {told}, a.count), definite=True)
+            predicate = self.draw.choice(attributes)
+            subject = self._noun_phrase(Entity(a.noun, a.attributes - {predicate}, a.count), definite=True)
             link = self._reduced(relation, plural)
-            return f"{subject} {link} {self._noun_phrase(b)} {'are' if plural else 'is'} {self._attribute(told)}"
+            return f"{subject} {link} {self._noun_phrase(b)} {'are' if plural else 'is'} {self._attribute(predicate)}"
         if form == "clause" or form == "predicate":
             return self._clause(a, relation, b)
         modifier = self._relative if self.draw.chance(0.3) else self._reduced

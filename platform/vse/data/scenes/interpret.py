@@ -1,4 +1,4 @@
-"""From a caption of a scene back to its meaning, also when words of it have been replaced or added."""
+"""The meaning of a caption of a scene, also if words in it have been replaced or added."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ _COORDINATION = frozenset({",", "and", "while", "together", "along", "with"})
 _RELATIVE = frozenset({"that", "which"})
 _SINGULAR = frozenset({"is"} | {forms[0] for options in POSTURES.values() for forms in options})
 _FINITE = _SINGULAR | {"are"} | {forms[1] for options in POSTURES.values() for forms in options}
-_FILLERS = frozenset({"to", "the", "of", "than", "side"})  # what stays of a phrase whose main word was replaced
+_FILLERS = frozenset({"to", "the", "of", "than", "side"})  # the rest of a phrase whose main word was replaced
 _LONGEST = max(map(len, RELATION_OF))
 
 
@@ -33,12 +33,12 @@ def interpret(text: str) -> Meaning | None:
     between: list[str] = []
     at = 0
     while at < len(tokens):
-        found = _noun_phrase(tokens, at)
-        if found is None:
+        phrase = _noun_phrase(tokens, at)
+        if phrase is None:
             between.append(tokens[at])
             at += 1
             continue
-        entity, at = found
+        entity, at = phrase
         if not reading.add(entity, between):
             return None
         between = []
@@ -105,24 +105,24 @@ class _Reading:
         if not self.entities:
             return None
         if rest:
-            said = [ATTRIBUTE_OF[word] for word in rest if word in ATTRIBUTE_OF]
-            if not said or any(w not in ATTRIBUTE_OF and w not in ("is", "are", "and") for w in rest):
+            attributes = [ATTRIBUTE_OF[word] for word in rest if word in ATTRIBUTE_OF]
+            if not attributes or any(w not in ATTRIBUTE_OF and w not in ("is", "are", "and") for w in rest):
                 return None
             for k in self.group:
                 e = self.entities[k]
-                self.entities[k] = Entity(e.noun, e.attributes | set(said), e.count)
+                self.entities[k] = Entity(e.noun, e.attributes | set(attributes), e.count)
         return Meaning(tuple(self.entities), tuple(self.relations))
 
 
 def _relation_names(between: Sequence[str]) -> list[str] | None:
-    """Relations named by the words between two noun phrases, or None if some word has no place there."""
-    found: list[tuple[int, int, str]] = []
+    """Relations named by the words between two noun phrases, or None if some word does not belong there."""
+    matches: list[tuple[int, int, str]] = []
     at = 0
     while at < len(between):
         for length in range(min(_LONGEST, len(between) - at), 0, -1):
             name = RELATION_OF.get(tuple(between[at : at + length]))
             if name is not None:
-                found.append((at, length, name))
+                matches.append((at, length, name))
                 at += length
                 break
         else:
@@ -134,8 +134,8 @@ def _relation_names(between: Sequence[str]) -> list[str] | None:
             at += 1
     # "on the behind of" and "in left of" are "on the left of" and "in front of" with another main word.
     names = []
-    for k, (start, length, name) in enumerate(found):
-        after = list(between[start + length : found[k + 1][0]]) if k + 1 < len(found) else None
+    for k, (start, length, name) in enumerate(matches):
+        after = list(between[start + length : matches[k + 1][0]]) if k + 1 < len(matches) else None
         if not (name in ("on", "in") and length == 1 and after in ([], ["the"])):
             names.append(name)
     return names

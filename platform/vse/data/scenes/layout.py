@@ -1,4 +1,4 @@
-"""From an address to a scene: which things there are and where, biased or not, the same on every machine."""
+"""The objects of a scene and their boxes, from its address, the same on every machine."""
 
 import hashlib
 import random
@@ -50,8 +50,8 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """One to five objects alike, drawn together; `boxes` holds one box an object."""
+class ObjectGroup:
+    """One to five objects of the same look, drawn together, with one box for each."""
 
     noun: str
     colour: str
@@ -72,9 +72,9 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Things in the order of drawing (later ones cover earlier ones) and the contacts (subject, contact, object)."""
+    """Groups of objects in the order of drawing, back to front, and contacts as (subject, contact, object)."""
 
-    things: tuple[Thing, ...]
+    things: tuple[ObjectGroup, ...]
     contacts: tuple[tuple[int, str, int], ...]
     background: int
     drawing: str = "plain"
@@ -83,7 +83,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What a `scene:` URI says; the scene follows from it alone."""
+    """The content of a `scene:` URI, which determines the scene."""
 
     seed: int
     split: str
@@ -97,7 +97,7 @@ class Address:
 
     @classmethod
     def parse(cls, uri: str) -> "Address":
-        """The address written in a URI; raises InputError for anything that `uri` would not have written."""
+        """The address written in a URI; raises InputError for anything else."""
         try:
             kind, _, rest = uri.partition(":")
             values = dict(pair.split("=") for pair in rest.split(","))
@@ -134,7 +134,7 @@ def scene_of(uri: str) -> Scene:
         cluster = _place(draw, _cluster(draw, taste), placed, mode)
         if cluster is not None:
             placed.append(cluster)
-    things: list[Thing] = []
+    things: list[ObjectGroup] = []
     contacts: list[tuple[int, str, int]] = []
     for cluster in placed:
         contacts += [(a + len(things), name, b + len(things)) for a, name, b in cluster.contacts]
@@ -143,7 +143,7 @@ def scene_of(uri: str) -> Scene:
 
 
 class _Taste:
-    """Draws nouns, attributes and contacts: along the co-occurrence tables, against them, or freely."""
+    """Draws nouns, attributes and contacts that follow the co-occurrence tables, break them, or ignore them."""
 
     def __init__(self, draw: Draw, mode: str) -> None:
         self.draw, self.mode = draw, mode
@@ -171,18 +171,18 @@ class _Taste:
             return self.draw.choice([option for option in options if option not in usual])
         return self.draw.choice(options)
 
-    def thing(self, noun: str, size: str, count: int = 1) -> Thing:
+    def thing(self, noun: str, size: str, count: int = 1) -> ObjectGroup:
         kind = NOUNS[noun]
         colour = self.of(tuple(COLOURS), kind.colours)
         pattern = self.of(PATTERNS, kind.usual_patterns)
         unit = self.draw.between(*_SIZES[size])
         width, height = max(6, round(unit * kind.width)), max(6, round(unit * kind.height))
-        return Thing(noun, colour, size, pattern, _rows(self.draw, count, width, height), self.draw.chance(0.5))
+        return ObjectGroup(noun, colour, size, pattern, _rows(self.draw, count, width, height), self.draw.chance(0.5))
 
 
 @dataclass(slots=True)
 class _Cluster:
-    things: list[Thing]
+    things: list[ObjectGroup]
     contacts: list[tuple[int, str, int]]
 
     @property
@@ -206,7 +206,7 @@ def _cluster(draw: Draw, taste: _Taste) -> _Cluster:
 
 
 def _touch(draw: Draw, taste: _Taste, guest_noun: str, contact: str, host_noun: str) -> _Cluster:
-    """Two things in contact; positions are relative and sizes fit: nothing rests on what is smaller than itself."""
+    """Two things in contact; positions are relative, and nothing rests on a smaller thing."""
     if contact in ("on", "in"):
         host_size = draw.choice(("medium", "large"))
         guest_size = "small" if host_size == "medium" else draw.choice(("small", "small", "medium"))
@@ -272,9 +272,9 @@ def _around(boxes: Sequence[Box]) -> Box:
     )
 
 
-def _moved(thing: Thing, x: int, y: int) -> Thing:
+def _moved(thing: ObjectGroup, x: int, y: int) -> ObjectGroup:
     boxes = tuple((a + x, b + y, c + x, d + y) for a, b, c, d in thing.boxes)
-    return Thing(thing.noun, thing.colour, thing.size, thing.pattern, boxes, thing.flipped)
+    return ObjectGroup(thing.noun, thing.colour, thing.size, thing.pattern, boxes, thing.flipped)
 
 
 def _place(draw: Draw, cluster: _Cluster, placed: Sequence[_Cluster], mode: str) -> _Cluster | None:

@@ -1,4 +1,4 @@
-"""What a caption says, as data, and when that is true of a scene.
+"""The meaning of a caption as data, and whether it is true of a scene.
 
 There are two degrees of strictness. A relation is *clear* if any person would agree, and captions state only clear
 relations. A relation *holds* if nobody could call it wrong. An adversary counts as false only if it does not even hold.
@@ -10,7 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from vse.data.scenes.layout import Scene, Thing
+from vse.data.scenes.layout import ObjectGroup, Scene
 from vse.data.scenes.world import RELATIONS
 
 
@@ -48,8 +48,8 @@ class Meaning:
         return self._spelled() == other._spelled()
 
     def _spelled(self) -> tuple[object, ...]:
-        told = [entity.spelled() for entity in self.entities]
-        return sorted(told), sorted((told[r.subject], r.name, told[r.object]) for r in self.relations)
+        names = [entity.spelled() for entity in self.entities]
+        return sorted(names), sorted((names[r.subject], r.name, names[r.object]) for r in self.relations)
 
 
 _INVERSE = {"behind": "front", "front": "behind", "next": "next"}
@@ -83,27 +83,27 @@ def relation_holds(scene: Scene, a: int, name: str, b: int) -> bool:
 
 def clear_relations(scene: Scene) -> list[tuple[int, str, int]]:
     """Every (subject, relation, object) that a caption may state."""
-    found = []
+    relations = []
     boxes = [thing.box for thing in scene.things]
     for a, first in enumerate(boxes):
         for b, second in enumerate(boxes):
             if a == b:
                 continue
             touching = {name for x, name, y in scene.contacts if {x, y} == {a, b}}
-            found += [(a, name, b) for x, name, y in scene.contacts if (x, y) == (a, b)]
-            found += [(a, _INVERSE[n], b) for x, n, y in scene.contacts if (x, y) == (b, a) and n in _INVERSE]
+            relations += [(a, name, b) for x, name, y in scene.contacts if (x, y) == (a, b)]
+            relations += [(a, _INVERSE[n], b) for x, n, y in scene.contacts if (x, y) == (b, a) and n in _INVERSE]
             if first[2] <= second[0] + 3 and touching <= {"next"}:
-                found.append((a, "left", b))
+                relations.append((a, "left", b))
             if second[2] <= first[0] + 3 and touching <= {"next"}:
-                found.append((a, "right", b))
+                relations.append((a, "right", b))
             if first[3] <= second[1] + 3 and not touching:
-                found.append((a, "above", b))
+                relations.append((a, "above", b))
             if second[3] <= first[1] + 3 and not touching:
-                found.append((a, "below", b))
-    return found
+                relations.append((a, "below", b))
+    return relations
 
 
-def describes(entity: Entity, thing: Thing) -> bool:
+def describes(entity: Entity, thing: ObjectGroup) -> bool:
     """Whether a thing has the entity's noun and all of its attributes, its number aside."""
     return entity.noun == thing.noun and entity.attributes <= {thing.colour, thing.size, thing.pattern}
 
@@ -111,8 +111,8 @@ def describes(entity: Entity, thing: Thing) -> bool:
 def holds(meaning: Meaning, scene: Scene) -> bool:
     """Whether a meaning is true of a scene.
 
-    "A" claims at least one thing of the description; a number claims that exactly so many objects of the whole scene
-    answer to it, and its relations claim something of every one of them. Different entities are different things.
+    "A" means at least one object of the description. A number means exactly so many objects of the whole scene, and the
+    relations hold for all of them. Different entities are different objects.
     """
     choices: list[list[tuple[int, ...]]] = []
     for entity in meaning.entities:
@@ -153,7 +153,7 @@ def truth_matrix(meanings: Sequence[Meaning], scenes: Sequence[Scene]) -> np.nda
 
 
 class _Descriptions:
-    """Which scenes have something that answers to a description."""
+    """The scenes that have an object of a description."""
 
     def __init__(self, scenes: Sequence[Scene]) -> None:
         self._num_scenes = len(scenes)
@@ -163,16 +163,16 @@ class _Descriptions:
                 words = self._has.setdefault(thing.noun, {})
                 for word in ("", thing.colour, thing.size, thing.pattern):
                     words.setdefault(word, set()).add((row, k))
-        self._known: dict[tuple[str, frozenset[str]], np.ndarray] = {}
+        self._present: dict[tuple[str, frozenset[str]], np.ndarray] = {}
 
     def present(self, entity: Entity) -> np.ndarray:
         key = (entity.noun, entity.attributes)
-        if key not in self._known:
+        if key not in self._present:
             words = self._has.get(entity.noun, {})
             answers = set(words.get("", ()))
             for word in entity.attributes:
                 answers &= words.get(word, set())
             mask = np.zeros(self._num_scenes, dtype=bool)
             mask[[row for row, _ in answers]] = True
-            self._known[key] = mask
-        return self._known[key]
+            self._present[key] = mask
+        return self._present[key]

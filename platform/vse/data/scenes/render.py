@@ -1,10 +1,10 @@
-"""Pixels of a scene, and which thing every pixel shows. Integer arithmetic: the same bytes on every machine."""
+"""Pixels of a scene, and the object at every pixel, in integer arithmetic: the same bytes on every machine."""
 
 from functools import lru_cache
 
 import numpy as np
 
-from vse.data.scenes.layout import CANVAS, Scene, Thing, scene_of
+from vse.data.scenes.layout import CANVAS, ObjectGroup, Scene, scene_of
 from vse.data.scenes.shapes import drawing
 from vse.data.scenes.world import COLOURS, NOUNS, PATTERNS, SIZES
 
@@ -63,7 +63,7 @@ def cell_labels(scene: Scene | str, grid: int = 7) -> dict[str, np.ndarray]:
     return {kind: np.where(shown, _numbers(scene.things, kind)[winner], 0).reshape(grid, grid) for kind in CELL_LABELS}
 
 
-def _numbers(things: tuple[Thing, ...], kind: str) -> np.ndarray:
+def _numbers(things: tuple[ObjectGroup, ...], kind: str) -> np.ndarray:
     names = CELL_LABELS[kind]
     return np.array([names.index(getattr(thing, kind)) + 1 for thing in things] or [0], dtype=np.int64)
 

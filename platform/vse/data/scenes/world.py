@@ -1,4 +1,4 @@
-"""What scenes are made of, the co-occurrences of the biased splits, and the words of both wordings.
+"""Nouns, attributes and relations of scenes, the co-occurrences of the biased splits, and the words of both wordings.
 
 The order of every table is part of the data set: `REVISION` counts changes that alter a picture or a caption.
 """
@@ -125,7 +125,7 @@ HOSTS: dict[str, tuple[str, ...]] = {
 
 WORDINGS = ("plain", "second")
 
-# Ways to say a word, by wording; what is not listed is said by its own name.
+# Words for a name, by wording; other names are their own word.
 ATTRIBUTE_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
     "plain": {"small": ("small", "small", "little"), "large": ("large", "big", "big")},
     "second": {
@@ -181,8 +181,8 @@ RELATION_PHRASES: dict[str, dict[str, tuple[str, ...]]] = {
         "below": ("beneath", "lower than"),
     },
 }
-# Postures: (third person, plural, participle). They say nothing more than the relation that they go with. "Stands" is
-# said as "is standing" only: parsers take "a robot stands" for a noun of two words.
+# Postures: (third person, plural, participle). They add nothing to the meaning of their relation. "Stands" occurs
+# as "is standing" only, because parsers read "a robot stands" as a noun of two words.
 POSTURES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "on": (("sits", "sit", "sitting"), ("rests", "rest", "resting"), ("stands", "stand", "standing")),
     "in": (("sits", "sit", "sitting"), ("lies", "lie", "lying")),
@@ -213,7 +213,7 @@ RELATION_OF: dict[tuple[str, ...], str] = {}
 for _wording in WORDINGS:
     for _name, _phrases in RELATION_PHRASES[_wording].items():
         RELATION_OF.update({tuple(phrase.split()): _name for phrase in _phrases})
-# Single words stand for their phrase where a replacement has cut it ("is next a box").
+# Single words stand for their phrase if a replacement has cut it ("is next a box").
 RELATION_OF |= {
     (word,): name
     for name, words in {
@@ -225,7 +225,7 @@ RELATION_OF |= {
 VERBS = frozenset(form for options in POSTURES.values() for forms in options for form in forms)
 NUMBER_OF = {word: number for number, word in NUMBERS.items()} | {"a": 1, "an": 1, "the": 1}
 
-# Openings that add nothing to what is said; longer ones before their own beginnings.
+# Openings that add nothing to the meaning; longer ones come before their own beginnings.
 PRESENTATIONS: dict[str, tuple[str, ...]] = {"plain": ("there is",), "second": ("we see", "you can see", "here is")}
 LEAD_INS: tuple[tuple[str, ...], ...] = (
     ("there", "is"),

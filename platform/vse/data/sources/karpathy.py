@@ -69,8 +69,8 @@ class Karpathy(Source):
             notice(f"{path}: file names occur in several folders; images without cocoid are named by their paths")
         captions, instances = list[GivenCaption](), dict[str, tuple[Box, ...]]()
         for file in self.config.boxes:
-            asked = (entry.id for entry in entries if entry.id is not None)
-            instances |= boxes.of_instances(inside(self.folder(), file), asked)
+            wanted = (entry.id for entry in entries if entry.id is not None)
+            instances |= boxes.of_instances(inside(self.folder(), file), wanted)
         for entry in entries:
             image = entry.id or (entry.uri if by_path else entry.name)
             builder.image(Image(image, entry.uri, entry.split), entry.where, entry.boxes or instances.get(image, ()))

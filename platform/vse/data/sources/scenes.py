@@ -56,8 +56,8 @@ class Scenes(Source):
                 address = Address(c.seed, split, index, c.drawing, c.size)
                 image = Image(f"{split}_{index:06d}", address.uri, split)
                 images.append(image)
-                said = captions_of(address, c.wording)
-                captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(said)]
+                meanings = captions_of(address, c.wording)
+                captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(meanings)]
         source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
         boxes = {image.id: boxes_of(image.uri) for image in images}
         return Records("scenes", tuple(images), tuple(captions), source, boxes)

@@ -42,7 +42,7 @@ def standardized(
 
 
 def scaled(vectors: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "words dim"]:
-    """Vectors times one number, so that the entries of those that are not zero have a mean square of 1.
+    """Vectors times one number, so that the entries of nonzero vectors have a mean square of 1.
 
     Tables of trained models and of files differ in length by a factor of ten; a probe's rate must fit all of them.
     """

@@ -42,7 +42,7 @@ Runner = Callable[[Sequence[Job], torch.device], Iterator[tuple[int, Arrays]]]
 """Yields (position of a job, its result) as jobs finish."""
 
 
-class Kept(ABC):
+class ResultStore(ABC):
     """Results of earlier trainings."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ def plain_map(jobs: Sequence[Job], device: torch.device) -> Iterator[tuple[int, 
 
 
 def run_probes(
-    jobs: Sequence[Job], device: torch.device, runner: Runner = plain_map, kept: Kept | None = None
+    jobs: Sequence[Job], device: torch.device, runner: Runner = plain_map, kept: ResultStore | None = None
 ) -> list[Arrays]:
     """Results in the order of the jobs. Each is kept as soon as it is there, so an interrupted run continues.
 

@@ -9,7 +9,7 @@ from typing import Any
 import PIL.Image
 
 RIGHT, WRONG, NEITHER, INK = "#00724F", "#B3401A", "#6B7280", "#222222"
-MOST_LISTS = 4  # beside an image
+MOST_LISTS = 4  # next to an image
 _PICTURE, _LIST, _LINE, _GAP, _DOTS = 1.7, 1.55, 0.17, 0.28, 110  # inches; dots an inch
 _LETTERS = 14  # of a word or a title that fit into a list
 

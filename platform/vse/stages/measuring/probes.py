@@ -11,13 +11,13 @@ import torch
 
 from vse.cluster.runtime import Config, cluster_of
 from vse.display.progress import Progress
-from vse.evaluation.probes.runner import Arrays, Job, Kept, Runner, plain_map, run_probes
+from vse.evaluation.probes.runner import Arrays, Job, ResultStore, Runner, plain_map, run_probes
 from vse.stages.shards import ray_runs
 from vse.storage.folder import Folder
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeFolder(Kept):
+class ProbeFolder(ResultStore):
     """Trained probes as .npz files, written atomically."""
 
     folder: Folder

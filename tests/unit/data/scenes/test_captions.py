@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vse.data.scenes.grammar import captions_of, say
 from vse.data.scenes.interpret import interpret
-from vse.data.scenes.layout import Address, Draw, Scene, Thing, scene_of
+from vse.data.scenes.layout import Address, Draw, ObjectGroup, Scene, scene_of
 from vse.data.scenes.meaning import (
     Entity,
     Meaning,
@@ -80,8 +80,8 @@ def test_the_world_is_large_enough_and_its_words_are_distinct() -> None:
     assert len(set(plurals)) == len(plurals)
 
 
-def _thing(noun: str, box: tuple[int, int, int, int], colour: str = "red", pattern: str = "plain") -> Thing:
-    return Thing(noun, colour, "small", pattern, (box,))
+def _thing(noun: str, box: tuple[int, int, int, int], colour: str = "red", pattern: str = "plain") -> ObjectGroup:
+    return ObjectGroup(noun, colour, "small", pattern, (box,))
 
 
 BALL, BOX, CAR = (10, 40, 26, 56), (60, 40, 78, 56), (60, 80, 78, 96)
@@ -160,7 +160,7 @@ def test_one_thing_alone() -> None:
 
 def test_counts_are_exact_and_an_indefinite_article_means_at_least_one() -> None:
     boxes = ((0, 0, 16, 16), (18, 0, 34, 16))
-    scene = Scene((Thing("cat", "gray", "small", "plain", boxes), _thing("cat", BOX)), (), 0)
+    scene = Scene((ObjectGroup("cat", "gray", "small", "plain", boxes), _thing("cat", BOX)), (), 0)
     assert holds(Meaning((Entity("cat", frozenset({"gray"}), 2),)), scene)
     assert holds(Meaning((Entity("cat", frozenset(), 3),)), scene)
     assert not holds(Meaning((Entity("cat", frozenset(), 2),)), scene)

@@ -3,7 +3,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from vse.data.scenes.layout import CANVAS, Address, Scene, Thing, scene_of
+from vse.data.scenes.layout import CANVAS, Address, ObjectGroup, Scene, scene_of
 from vse.data.scenes.render import CELL_LABELS, cell_labels, render, render_with_segments
 from vse.data.scenes.shapes import drawing
 from vse.data.scenes.world import COLOURS, NOUNS, PATTERNS
@@ -32,7 +32,7 @@ def test_size_and_style(size: int, style: str) -> None:
 def _one(noun: str, colour: str, pattern: str, size: int = 34, drawing: str = "plain") -> np.ndarray:
     kind = NOUNS[noun]
     box = (30, 30, 30 + round(size * kind.width), 30 + round(size * kind.height))
-    return render(Scene((Thing(noun, colour, "large", pattern, (box,)),), (), 0, drawing))
+    return render(Scene((ObjectGroup(noun, colour, "large", pattern, (box,)),), (), 0, drawing))
 
 
 @pytest.mark.parametrize("style", ["plain", "second"])
@@ -107,7 +107,7 @@ def test_cell_labels_equal_a_naive_count(grid: int) -> None:
 
 def test_later_things_cover_earlier_ones() -> None:
     box = (40, 40, 72, 72)
-    pair = (Thing("ball", "red", "large", "plain", (box,)), Thing("book", "blue", "large", "plain", (box,)))
+    pair = (ObjectGroup("ball", "red", "large", "plain", (box,)), ObjectGroup("book", "blue", "large", "plain", (box,)))
     _, segments = render_with_segments(Scene(pair, (), 0))
     assert (segments == 1).sum() >= 32 * 32
     assert (segments == 0).sum() == 0
