@@ -126,7 +126,8 @@ def _row(key: str, kind: str, spec: Field[Any], value: Any = MISSING) -> str:
     else:
         shown = f"`{typed(default)}`"
     doc = " ".join(str(spec.metadata.get("doc", "")).split())
-    return f"| `{key}` | {shown} | {kind} | {_escaped(doc)} |"
+    only = " or ".join(f"`{each}`" for each in spec.metadata.get("only", "").split(" or ") if each)
+    return f"| `{key}` | {shown} | {kind} | {_escaped(doc)}{only and f'; only with {only}'} |"
 
 
 def _kind(spec: Field[Any], hint: Any) -> str:

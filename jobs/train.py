@@ -12,6 +12,7 @@ from vse.stages.local_inputs import check_reach, check_training
 from vse.stages.train import run_training, trains_here
 from vse.tracking.shipping import Shipper
 from vse.training.config import check_objective
+from vse.training.effects import check_effects
 from vse.training.epoch_report import epoch_line, kept_in_warmup
 from vse.training.inputs import without_vectors
 from vse.training.loop import collapse
@@ -82,6 +83,11 @@ def plan(request: Request) -> list[str]:
     return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
 
 
+def _check(request: Request) -> None:
+    check_objective(request.config)
+    check_effects(request.config, request.beside)
+
+
 if __name__ == "__main__":
     sys.exit(
         main(
@@ -90,7 +96,7 @@ if __name__ == "__main__":
             description="Train one model family, from whatever the workspace already holds to a checkpoint.",
             default_preset="univse_scenes",
             options=TrainOptions(),
-            check=lambda request: check_objective(request.config),
+            check=_check,
             plan=plan,
         )
     )

@@ -28,6 +28,7 @@ from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig, check_objective
+from vse.training.effects import check_effects
 from vse.training.run_journal import Origin, finished
 from vse.workspace.layout import Workspace
 
@@ -132,6 +133,7 @@ def train(
     """
     changed = _changed(presets.preset(config) if isinstance(config, str) else config, overrides)
     check_objective(changed)
+    check_effects(changed, _dotted(overrides))
     place = _workspace(workspace)
     origin = Origin(config, tuple(sorted(_dotted(overrides).keys() - {"seed"}))) if isinstance(config, str) else None
     result = run_training(changed, place, origin=origin, report=on_epoch)

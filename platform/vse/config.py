@@ -42,16 +42,18 @@ def knob(
     repeated: bool = False,
     reads: str = "",
     writes: str = "",
+    only: str = "",
 ) -> Any:
     """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
 
     repeated: a list of texts, one for each time that the key is given, commas included. reads, writes: `file` or
-    `folder` if the value names one that must exist before a job starts, or that the job makes.
+    `folder` if the value names one that must exist before a job starts, or that the job makes. only: other settings
+    without which the value has no effect, as `vse.training.effects` reads them.
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
     return field(
         default=default,
-        metadata={"doc": doc, "repeated": repeated, "reads": reads, "writes": writes, **ranges},
+        metadata={"doc": doc, "repeated": repeated, "reads": reads, "writes": writes, "only": only, **ranges},
     )
 
 

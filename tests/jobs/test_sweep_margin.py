@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 def test_a_grid_of_alternatives(tmp_path: Path) -> None:
     file = tmp_path / "few.py"
     file.write_text(SPACE)
-    summary = summary_of(run("sweep_margin", tmp_path / "workspace", *SMALL, "train.epochs=1", f"sweep.space={file}"))
+    asked = [*SMALL, "train.epochs=1", "objective.global_weight=0.2", f"sweep.space={file}"]
+    summary = summary_of(run("sweep_margin", tmp_path / "workspace", *asked))
     assert set(outcome(summary)["points"]) == {
         "margin=0.4 hinge=hardest",
         "margin=0.4 hinge=sum",

@@ -35,7 +35,13 @@ ADNOMINAL = "adnominal"
 class PoolConfig:
     """Which words are negatives (UniVSE, A.1)."""
 
-    frequent: float = knob(RELATIVE_MINIMUM, "share of the training captions in which a word must occur", low=0, high=1)
+    frequent: float = knob(
+        RELATIVE_MINIMUM,
+        "share of the training captions in which a word must occur",
+        low=0,
+        high=1,
+        only="minimum=null",
+    )
     minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
     attributes: str = knob(
         "auto",

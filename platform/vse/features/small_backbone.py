@@ -83,7 +83,7 @@ class SmallBackbone(Backbone):
         """`random` weights are a control: how much an untrained network gives."""
 
         weights: str = knob("shipped", "shipped, random, or a weights file of this architecture (path or s3://)")
-        seed: int = knob(0, "seed of random weights", low=0)
+        seed: int = knob(0, "seed of random weights", low=0, only="weights=random")
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -60,7 +60,7 @@ class TorchvisionBackbone(Backbone):
         resize: int | None = knob(None, "shorter side before the crop; default as published or 256/224 of size", low=1)
         mean: tuple[float, ...] | None = knob(None, "per-channel mean of pixels in [0, 1]; default as published")
         std: tuple[float, ...] | None = knob(None, "per-channel standard deviation; default as published", above=0)
-        seed: int = knob(0, "seed of random weights", low=0)
+        seed: int = knob(0, "seed of random weights", low=0, only="weights=random")
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -28,11 +28,17 @@ DROPPED = 911  # stream of word dropout
 class DiscriminatorConfig:
     """Keys of a family with a discriminator. Published: three layers and half the learning rate of the encoders."""
 
-    discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1)
-    discriminator_layers: int = knob(3, "released code: 2", low=2)
-    discriminator_rate: float = knob(0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0)
-    discriminator_every: int = knob(1, "steps between its updates; released code: 3 (ours)", low=1)
-    discriminator_codes: str = knob("raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"))
+    discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1, only="regularizer=adversary")
+    discriminator_layers: int = knob(3, "released code: 2", low=2, only="regularizer=adversary")
+    discriminator_rate: float = knob(
+        0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0, only="regularizer=adversary"
+    )
+    discriminator_every: int = knob(
+        1, "steps between its updates; released code: 3 (ours)", low=1, only="regularizer=adversary"
+    )
+    discriminator_codes: str = knob(
+        "raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"), only="regularizer=adversary"
+    )
 
 
 class Discriminator(nn.Module):

@@ -61,8 +61,8 @@ class CSE(Family):
         """All ours."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
         convolution_dim: int = knob(512, "channels of the convolutions", low=1)
         layers: int = knob(3, "highway convolutions", low=1)
         dropout: float = knob(0.0, "dropout of image features", low=0, high=0.9)

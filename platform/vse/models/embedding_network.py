@@ -35,7 +35,11 @@ class EmbeddingNetwork(Family):
         dim: int = knob(512, "dimension of the joint space", low=1)
         hidden_dim: int = knob(2048, "first layer of each branch", low=1)
         image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
-        siblings: bool = knob(True, "read another caption of each image, for the neighbourhood constraint")
+        siblings: bool = knob(
+            True,
+            "read another caption of each image, for the neighbourhood constraint",
+            only="objective=embedding_network",
+        )
 
     @classmethod
     def requires(cls, config: "EmbeddingNetwork.Config") -> Inputs:

@@ -55,11 +55,18 @@ class JWAE(Family):
         hidden_dim: int = knob(1024, "hidden layer of encoders and decoders (ours)", low=1)
         image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
         text: str = knob("gru", "words through a GRU, or one fixed vector per sentence", choices=("gru", "sentence"))
-        text_scale: str = knob("standardize", "of fixed sentence vectors (ours)", choices=("standardize", "none", "l2"))
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
-        gru_dim: int = knob(512, "state of the encoding GRU in each direction (ours)", low=1)
-        word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
+        text_scale: str = knob(
+            "standardize",
+            "of fixed sentence vectors (ours)",
+            choices=("standardize", "none", "l2"),
+            only="text=sentence",
+        )
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text=gru text.word_vectors=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text=gru text.word_vectors!=")
+        gru_dim: int = knob(512, "state of the encoding GRU in each direction (ours)", low=1, only="text=gru")
+        word_dropout: float = knob(
+            0.2, "words hidden from the decoder (released code)", low=0, high=0.9, only="text=gru"
+        )
         regularizer: str = knob("adversary", "of the codes", choices=("adversary", "vae", "none"))
 
     @classmethod

@@ -108,8 +108,8 @@ class Relational(Family):
         """Given in the thesis: dim, word_dim, the numbers of layers, max_words. Others are ours."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of word vectors", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        word_dim: int = knob(300, "dimension of word vectors", low=1, only="text.word_vectors=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
         image_layers: int = knob(1, "encoder layers over regions", low=1)
         text_layers: int = knob(2, "encoder layers over words", low=1)
         heads: int = knob(8, "attention heads", low=1)
@@ -119,7 +119,7 @@ class Relational(Family):
         max_words: int = knob(48, "words read of a caption", low=1)
         padded_length: int = knob(24, "shorter captions are shifted at random up to this length in training", low=0)
         structure: str = knob("none", "structure that training aligns too", choices=("none", "pool", "attention"))
-        pools: int = knob(8, "learned pools", low=1)
+        pools: int = knob(8, "learned pools", low=1, only="structure=pool")
 
     def __init__(self, config: "Relational.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)

@@ -39,15 +39,21 @@ class SCAN(Family):
         """Values published for COCO."""
 
         dim: int = knob(1024, "dimension of regions and words", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
         direction: str = knob("t2i", "what attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
-        weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1)
+        weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1, only="direction=both")
         aggregate: str = knob("lse", "aggregation of the relevance of all words or regions", choices=AGGREGATES)
-        t2i_softmax: float = knob(9.0, "inverse temperature of the words' attention", above=0)
-        t2i_lse: float = knob(6.0, "factor of LogSumExp over words", above=0)
-        i2t_softmax: float = knob(4.0, "inverse temperature of the regions' attention", above=0)
-        i2t_lse: float = knob(20.0, "factor of LogSumExp over regions (Flickr30k: 5)", above=0)
+        t2i_softmax: float = knob(
+            9.0, "inverse temperature of the words' attention", above=0, only="direction=t2i|both"
+        )
+        t2i_lse: float = knob(6.0, "factor of LogSumExp over words", above=0, only="direction=t2i|both aggregate=lse")
+        i2t_softmax: float = knob(
+            4.0, "inverse temperature of the regions' attention", above=0, only="direction=i2t|both"
+        )
+        i2t_lse: float = knob(
+            20.0, "factor of LogSumExp over regions (Flickr30k: 5)", above=0, only="direction=i2t|both aggregate=lse"
+        )
         slope: float = knob(
             0.0, "slope of negative similarities: 0 as printed, 0.1 as in the public code", low=0, high=1
         )

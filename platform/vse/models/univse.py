@@ -154,11 +154,13 @@ class UniVSE(Family):
         """Published values are the defaults (§3.5, A.2, A.3)."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        basic_dim: int = knob(300, "dimension of the basic embedding if no word vectors are given", low=1)
+        basic_dim: int = knob(
+            300, "dimension of the basic embedding if no word vectors are given", low=1, only="text.word_vectors="
+        )
         modifier_dim: int = knob(100, "dimension of the modifier embedding", low=1)
-        fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)")
+        fixed_words: bool = knob(True, "keep given word vectors fixed (A.3)", only="text.word_vectors!=")
         pooling: str = knob("maxk", "spatial aggregation; gpo: ours", choices=("avg", "max", "maxk", "gpo"))
-        k: int = knob(10, "largest responses that max-k pooling averages", low=1)
+        k: int = knob(10, "largest responses that max-k pooling averages", low=1, only="pooling=maxk")
         aggregation: str = knob("avg", "aggregation of components", choices=("avg", "sum", "max", "gru", "attention"))
         components: tuple[str, ...] = knob(TYPES, "component types in u_comp", choices=TYPES)
         alpha: float = knob(0.75, "weight of u_sent in u_cap at inference", low=0, high=1)

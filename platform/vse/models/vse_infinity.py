@@ -41,9 +41,9 @@ class VSEInfinity(Family):
         """Published values are the defaults."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
         hidden_dim: int = knob(512, "hidden units of the regions' perceptron", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
         augment: float = knob(0.2, "share of regions left out and of words replaced in training", low=0, high=0.9)
 
     def __init__(self, config: "VSEInfinity.Config", context: Context, scale: str = "standardize") -> None:

@@ -32,13 +32,17 @@ class VSEPP(Family):
         """Published values: dim 1024, word_dim 300."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed")
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
         image: str = knob("pooled", "which image features", choices=("pooled", "map"))
-        pooling: str = knob("maxk", "pooling of a map's regions", choices=("avg", "max", "maxk", "gpo"))
-        k: int = knob(10, "largest responses that max-k pooling averages", low=1)
+        pooling: str = knob(
+            "maxk", "pooling of a map's regions", choices=("avg", "max", "maxk", "gpo"), only="image=map"
+        )
+        k: int = knob(10, "largest responses that max-k pooling averages", low=1, only="image=map pooling=maxk")
         normalize_images: bool = knob(
-            True, "images as unit vectors; false (pooled features only): VSE0, which ranks by their length"
+            True,
+            "images as unit vectors; false (pooled features only): VSE0, which ranks by their length",
+            only="image=pooled",
         )
         dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 

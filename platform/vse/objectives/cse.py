@@ -31,8 +31,8 @@ class CSELoss(Objective):
     class Config(ComponentConfig):
         """Thesis: all negatives, no mining. The rest is ours."""
 
-        margin: float = knob(0.2, "margin of the hinges", low=0)
-        hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"))
+        margin: float = knob(0.2, "margin of the hinges", low=0, only="match=hinge")
+        hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"), only="match=hinge")
         middle: float = knob(0.5, "weight of the lower layers", low=0)
         match: str = knob("hinge", MATCH, choices=MATCHES)
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)

@@ -61,7 +61,12 @@ class EmbeddingNetworkLoss(Objective):
 
         margin: float = knob(0.1, "margin of every hinge", low=0)
         most: int = knob(10, "hardest violated negatives that count for each positive", low=1)
-        neighbours: float = knob(0.1, "weight of the constraint between captions of one image", low=0)
+        neighbours: float = knob(
+            0.1,
+            "weight of the constraint between captions of one image",
+            low=0,
+            only="model=embedding_network model.siblings=true",
+        )
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:

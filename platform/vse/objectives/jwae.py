@@ -24,6 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.config import knob
+from vse.errors import InputError
 from vse.objectives.matching import MATCHES, MatchingObjective
 from vse.objectives.objective import Encoded, batch_scores, products, single
 from vse.objectives.ranking import HingeConfig
@@ -148,19 +149,52 @@ class JWAELoss(MatchingObjective):
         )
         lambda1: float = knob(0.5, "weight of the images' reconstruction", low=0)
         lambda2: float = knob(0.005, "weight of the text's reconstruction", low=0)
-        lambda3: float = knob(0.01, "weight of the images' Gaussian regulariser", low=0)
-        lambda4: float = knob(0.01, "weight of the text's Gaussian regulariser", low=0)
-        norm: str = knob("l2", "norm of the images' reconstruction error", choices=("l1", "l2", "squared"))
+        lambda3: float = knob(
+            0.01,
+            "weight of the images' Gaussian regulariser",
+            low=0,
+            only="model.regularizer=adversary|vae or model=jwae_scan",
+        )
+        lambda4: float = knob(
+            0.01,
+            "weight of the text's Gaussian regulariser",
+            low=0,
+            only="model.regularizer=adversary|vae or model=jwae_scan",
+        )
+        norm: str = knob(
+            "l2", "norm of the images' reconstruction error", choices=("l1", "l2", "squared"), only="lambda1>0"
+        )
         reduction: str = knob(
             "sum", "all terms but the hinge over the batch: sum, or the released code's mean", choices=("sum", "mean")
         )
-        errors: str = knob("sum", "errors over dimensions: sum as in eqs. 6 and 7, or mean", choices=("sum", "mean"))
+        errors: str = knob(
+            "sum",
+            "errors over dimensions: sum as in eqs. 6 and 7, or mean",
+            choices=("sum", "mean"),
+            only="lambda1>0 or model.text=sentence or match=mse",
+        )
         mmd: float = knob(0.0, "weight of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 
     def __init__(self, config: "JWAELoss.Config") -> None:
         super().__init__(config, config.match)
         self.averaged = self.local | {"mmd"} if config.reduction == "mean" else frozenset()
         self.balanced = frozenset({"mse"} - self.averaged)
+
+    def check(self, model: object) -> None:
+        config, regularizer = self.config, getattr(model, "regularizer", "")
+        weighed = [f"objective.{name}={getattr(config, name):g}" for name in ("lambda3", "lambda4")]
+        if regularizer == "none" and (config.lambda3 or config.lambda4):
+            raise InputError(
+                f"{weighed[0]}, {weighed[1]}: model.regularizer=none has no Gaussian regulariser to weigh; add "
+                "objective.lambda3=0 objective.lambda4=0"
+            )
+        if regularizer != "vae" and not (regularizer == "none" or config.lambda3 or config.lambda4):
+            instead = "model.regularizer=none" if regularizer else "objective.lambda3 and objective.lambda4 above 0"
+            raise InputError(
+                f"{weighed[0]}, {weighed[1]}: the discriminator would train and the codes never see it; use {instead}"
+            )
+        if config.match == "mse" and config.hinge != type(config)().hinge:
+            raise InputError(f"objective.hinge={config.hinge}: objective.match=mse has no negatives; use match=hinge")
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         if "judged_prior" in encoded:

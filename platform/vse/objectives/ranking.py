@@ -15,10 +15,12 @@ from vse.registry import ComponentConfig, register
 class HingeConfig(ComponentConfig):
     """VSE++: margin 0.2, hardest negatives; VSE: their sum."""
 
-    margin: float = knob(0.2, "margin of the hinge", low=0)
-    hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"))
-    warmup: int = knob(0, "first epochs with the sum over negatives, against collapse", low=0)
-    mask: str = knob("same", ABOUT_MASK, choices=MASKS)
+    margin: float = knob(0.2, "margin of the hinge", low=0, only="match=hinge")
+    hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"), only="match=hinge")
+    warmup: int = knob(
+        0, "first epochs with the sum over negatives, against collapse", low=0, only="match=hinge hinge=hardest"
+    )
+    mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="match!=mse")
 
 
 class HingeObjective(Objective):

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vse.config import knob
+from vse.errors import InputError
 from vse.objectives.objective import Encoded, batch_scores, single
 from vse.objectives.ranking import HingeConfig, HingeObjective
 from vse.registry import register
@@ -88,11 +89,23 @@ class RelationalLoss(HingeObjective):
         """§3.4: margins 0.2; pooling trains 0.2 global + 0.8 pool, cross attention global + 0.15 attention."""
 
         margin: float = knob(0.2, "α of the global hinge", low=0)
-        structure_margin: float = knob(0.2, "γ of the alignment of pools or nodes", low=0)
+        structure_margin: float = knob(
+            0.2, "γ of the alignment of pools or nodes", low=0, only="model.structure=pool|attention"
+        )
         global_weight: float = knob(1.0, "weight of the global loss (with pools: 0.2)", low=0)
-        pool_weight: float = knob(0.8, "weight of the alignment of pools", low=0)
-        attention_weight: float = knob(0.15, "weight of the alignment by cross attention", low=0)
+        pool_weight: float = knob(0.8, "weight of the alignment of pools", low=0, only="model.structure=pool")
+        attention_weight: float = knob(
+            0.15, "weight of the alignment by cross attention", low=0, only="model.structure=attention"
+        )
         hinge: str = knob("hardest", "negatives of the global loss", choices=("hardest", "sum"))
+
+    def check(self, model: object) -> None:
+        weight = self.config.global_weight
+        if getattr(model, "structure", "") == "pool" and weight == type(self.config)().global_weight:
+            raise InputError(
+                f"objective.global_weight={weight:g}: is the weight without pools; with model.structure=pool add "
+                "objective.global_weight=0.2, the thesis's weight (section 3.4), or another"
+            )
 
     def weights(self, epoch: int) -> dict[str, float]:
         c = self.config

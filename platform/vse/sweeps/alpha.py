@@ -41,6 +41,7 @@ from vse.sweeps.space import check_space, expand, label, load_space
 from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
 from vse.sweeps.trial_process import Function
 from vse.training.config import RunConfig, check_objective, family_inputs, identity
+from vse.training.effects import check_effects
 
 log = logging.getLogger(__name__)
 
@@ -257,6 +258,7 @@ def make_plan(request: Request) -> AlphaPlan:
         arms[against] = reference
     for arm in arms.values():
         check_objective(arm)
+    check_effects(config, request.beside)
     return AlphaPlan(
         **fields,
         listed=tuple({ARM: arm} for arm in arms),

@@ -35,6 +35,7 @@ from vse.sweeps.space import Space, canonical_point, check_space, expand, label,
 from vse.sweeps.trial import OBJECTIVES, objective_trial, trial_function
 from vse.sweeps.trial_process import Function
 from vse.training.config import RunConfig, check_objective, family_inputs, identity
+from vse.training.effects import check_effects
 from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
@@ -271,10 +272,15 @@ def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfi
 
 
 def check_point(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a point. Raises InputError if its family and objective do not train together."""
+    """The configuration of a point.
+
+    Raises:
+        InputError: its family and objective do not train together, or one of its keys has no effect.
+    """
     changed = override(config, changes)
     family_inputs(changed)
     check_objective(changed)
+    check_effects(changed, changes)
     if any(key.split(".")[0] in ("text", "features") for key in changes):
         check(changed)
     return changed

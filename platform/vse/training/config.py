@@ -60,11 +60,17 @@ class OptimConfig:
 
     lr: float = knob(2e-4, "learning rate of Adam", above=0)
     schedule: str = knob("step", "how the rate falls", choices=SCHEDULES)
-    every: int = knob(15, "step: epochs between drops; halving: epochs before the first", low=1)
-    factor: float = knob(0.1, "step: factor at each drop", above=0, high=1)
-    milestones: tuple[int, ...] = knob((), "milestones: epochs done before each change of the rate", low=1)
-    factors: tuple[float, ...] = knob((0.1,), "milestones: share of lr from each of them on", above=0)
-    floor: float = knob(1e-5, "halving: smallest rate", low=0)
+    every: int = knob(
+        15, "step: epochs between drops; halving: epochs before the first", low=1, only="schedule=step|halving"
+    )
+    factor: float = knob(0.1, "step: factor at each drop", above=0, high=1, only="schedule=step")
+    milestones: tuple[int, ...] = knob(
+        (), "milestones: epochs done before each change of the rate", low=1, only="schedule=milestones"
+    )
+    factors: tuple[float, ...] = knob(
+        (0.1,), "milestones: share of lr from each of them on", above=0, only="schedule=milestones"
+    )
+    floor: float = knob(1e-5, "halving: smallest rate", low=0, only="schedule=halving")
     warmup: float = knob(0.0, "epochs of linear warm-up", low=0)
     weight_decay: float = knob(0.0, "decoupled weight decay (AdamW) on matrices", low=0)
     clip: float = knob(2.0, "global gradient norm; 0 switches clipping off", low=0)
@@ -84,11 +90,11 @@ class TrainConfig:
     )
     select: str = knob("rsum", "kept epoch: best validation rsum, or the last", choices=("rsum", "last"))
     pairs: float = knob(1.0, "share of the training images whose captions are known to be theirs", above=0, high=1)
-    unpaired: bool = knob(False, "also train on the remaining images and captions, unpaired")
+    unpaired: bool = knob(False, "also train on the remaining images and captions, unpaired", only="pairs<1")
     window: int = knob(
         0, "shuffle within windows of this many images, for features that exceed memory; 0: over all", low=0
     )
-    patience: int = knob(0, "stop after this many epochs without improvement; 0: never", low=0)
+    patience: int = knob(0, "stop after this many epochs without improvement; 0: never", low=0, only="select=rsum")
     evaluate_every: int = knob(1, "epochs between validations", low=1)
     checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)
 

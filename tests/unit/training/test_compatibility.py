@@ -30,13 +30,21 @@ VARIANTS = {
     "vsepp": [{"image": "pooled"}, {"image": "map", "pooling": "gpo"}],
     "scan": [{"direction": direction} for direction in ("t2i", "both")],
 }
+# What else these settings need; check_objective refuses them alone.
+NEEDED = {
+    ("regularizer", "none"): ("jwae", {"objective.lambda3": 0.0, "objective.lambda4": 0.0}),
+    ("structure", "pool"): ("relational", {"objective.global_weight": 0.2}),
+}
 CASES = [(family, variant) for family in registry.names("family") for variant in VARIANTS.get(family, [{}])]
 OBJECTIVES = registry.names("objective")
 
 
 def _configured(family, variant, objective):
     frame = preset(PRESETS.get(family, f"{family}_scenes"))
-    return override(frame, {f"model.{key}": value for key, value in variant.items()} | {"objective": objective})
+    changes = {f"model.{key}": value for key, value in variant.items()} | {"objective": objective}
+    for of, needed in (NEEDED[item] for item in variant.items() if item in NEEDED):
+        changes |= needed if of == objective else {}
+    return override(frame, changes)
 
 
 def _trains(name, variant, objective_name):

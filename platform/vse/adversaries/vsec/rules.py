@@ -14,16 +14,28 @@ FREQUENT = 200 / 616_767
 class ChangeRules:
     """Which words may be put in, and where (VSE-C, section 3.2). `Rules` adds which attacks are made."""
 
-    frequent: float = knob(FREQUENT, "share of the training captions in which a word must occur", low=0, high=1)
+    frequent: float = knob(
+        FREQUENT, "share of the training captions in which a word must occur", low=0, high=1, only="minimum=null"
+    )
     minimum: int | None = knob(None, "occurrences in the training captions, instead of the share", low=1)
     held_out: bool = knob(True, "reserve three tenths of the nouns for disjoint attacks; no paper does")
     lexicon: str = knob(SHIPPED, "`shipped`, or the directory of a WordNet database")
     concreteness: str = knob("", "file word<TAB>score; empty: the scores of the lexicon")
-    concrete_share: float = knob(PUBLISHED_SHARE, "share of a source's words that counts as concrete", above=0, high=1)
+    concrete_share: float = knob(
+        PUBLISHED_SHARE,
+        "share of a source's words that counts as concrete",
+        above=0,
+        high=1,
+        only="lexicon!=shipped or concreteness!=",
+    )
     transitive: bool = knob(True, "hypernyms and hyponyms at any distance; false: one step, as published")
     image_wide: bool = knob(True, "swap in nothing that any caption of the image mentions, or anything related to it")
     agreement: bool = knob(True, "number, articles and verbs agree with what is swapped in")
     plain_quantities: bool = knob(True, "`two dogs` never becomes `a dog`, which would still be true")
     asymmetric: bool = knob(True, "noun phrases in a symmetric relation (`next to`) are not shuffled")
     sensible_prepositions: bool = knob(True, "only places and directions that cannot hold at the same time")
-    leak: bool = knob(False, "repeat the published code's slip: what is swapped in may share a set with the word")
+    leak: bool = knob(
+        False,
+        "repeat the published code's slip: what is swapped in may share a set with the word",
+        only="sensible_prepositions=false",
+    )
