@@ -22,7 +22,7 @@ from vse.inference.image_search import place_of
 from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
-from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.options import AdversaryWords, MeasureOptions
 from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
@@ -267,7 +267,7 @@ def adversarial_captions(
     """The adversarial captions that the task `attacks` adds to the candidates: captions with one thing changed.
 
     Args:
-        run: a run, or its name in `workspace`. Its data and `text.pools` decide the adversaries, not its weights.
+        run: a run, or its name in `workspace`. Its data decide the adversaries, not its weights.
         workspace: where a run lies that is given by name.
         split: whose captions are changed.
         words: `shared` with the negatives of training, or `disjoint` from them.
@@ -280,6 +280,9 @@ def adversarial_captions(
     """
     opened = _run(run, workspace)
     material = pipeline.prepare(opened.config, opened.workspace, parsed=True)
+    material = replace(material, words=AdversaryWords().pools)
+    if words == "disjoint" and opened.config.text.pools != material.words:
+        raise InputError(f"words=disjoint: {opened.name} was trained with text.pools of its own; choose shared")
     adversaries = attack_split(opened.config, opened.workspace, material, split, words)
     captions = np.array([(each.image, each.text) for each in material.records.split(split).captions], dtype=object)
     tables = [

@@ -110,6 +110,11 @@ class Source(ABC):
             records = cross_validated(records, config.folds, config.fold)
         return records
 
+    def with_all_captions(self) -> Any:
+        """The configuration without keys that keep images from training: words of adversaries are counted there, so
+        that runs that differ in them meet the same ones."""
+        return self.config
+
     @classmethod
     def recognises(cls, location: DataLocation) -> bool:
         """Whether a folder or file has the format of this source."""

@@ -181,11 +181,11 @@ def measured_alike(
         plan = plan_measure([folder], workspace, tasks, options)
         if not prints:  # all runs meet the same adversaries, or are refused
             plan.warn_of_unattacked()
-        if (prints := prints or plan.fingerprints) != plan.fingerprints:
+        prints = prints or plan.fingerprints
+        if any(prints[each] != digits for each, digits in plan.fingerprints.items() if each in prints):
             raise InputError(
                 f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
-                "text.pools, text.contrast, text.parser or training captions differ); tasks=retrieval "
-                "compares them without attacks"
+                "text.parser or training captions differ); tasks=retrieval compares them without attacks"
             )
     return {folder.name: _measured(folder, workspace, tasks, options) for folder in folders}
 

@@ -1,6 +1,6 @@
 """Measures of a run by metric, split and way of measuring, under the names of journals and pages."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -133,6 +133,30 @@ def run_sizes(run: Folder) -> dict[str, Size]:
         for measured in _measures(run)
         for label, size in measured["sizes"].items()
     }
+
+
+def run_met(run: Folder) -> dict[tuple[str, str], dict[str, str]]:
+    """By task and label, fingerprints of the data and adversaries that a run's numbers are of (`MeasurePlan.met`)."""
+    return {
+        (measured["task"], journal_label(label, measured["options"])): prints
+        for measured in _measures(run)
+        for label, prints in measured["met"].items()
+    }
+
+
+def alike(runs: Sequence[V], met: Callable[[V], Mapping[str, str]]) -> list[list[V]]:
+    """Runs in groups whose numbers are of the same data and adversaries, as far as two of them have the same kinds."""
+    groups = list[tuple[dict[str, str], list[V]]]()
+    for run in runs:
+        prints = met(run)
+        for common, members in groups:
+            if all(common.get(key, digits) == digits for key, digits in prints.items()):
+                common.update(prints)
+                members.append(run)
+                break
+        else:
+            groups.append((dict(prints), [run]))
+    return [members for _, members in groups]
 
 
 def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:

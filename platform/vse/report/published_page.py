@@ -6,7 +6,7 @@
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -19,7 +19,7 @@ from vse.config import override, to_dict
 from vse.evaluation.intervals import Interval
 from vse.evaluation.protocol import PUBLISHED
 from vse.evaluation.tasks.attacks import attack_metrics
-from vse.report.measured import VALIDATION, MetricKey, journal_label
+from vse.report.measured import VALIDATION, MetricKey, alike, journal_label
 from vse.report.page import render
 from vse.report.published import COLUMNS, FILE, PAPERS, SETTINGS, PublishedRow, own_pools, read_published
 from vse.report.tables import PLAIN, Column, Row, Table
@@ -65,7 +65,8 @@ class ReportedRun:
     """A run with everything that a report shows of it.
 
     `config` is `to_dict` of its configuration. `data` is the name of its data set in the workspace, or empty. `records`
-    identifies the images and captions of the data set. `sizes` are by label.
+    identifies the images and captions of the data set. `sizes` are by label. `met` has fingerprints of the data and
+    adversaries of its numbers, by task and label.
     """
 
     name: str
@@ -75,6 +76,12 @@ class ReportedRun:
     records: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, Size] = field(default_factory=dict)
+    met: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+
+    def met_by(self, metrics: Container[str], label: str) -> dict[str, str]:
+        """Fingerprints of what the numbers of some metrics of a split are of."""
+        tasks = dict.fromkeys(key.task for key in self.metrics if key.label == label and key.metric.name in metrics)
+        return {f"{task} {key}": each for task in tasks for key, each in self.met.get((task, label), {}).items()}
 
     @property
     def evaluated(self) -> bool:
@@ -160,19 +167,22 @@ def _tables(runs: Sequence[ReportedRun], protocol: str, split: str) -> Iterator[
                 and not column.least  # a page's tables mark the largest
                 and any(column.metric in measured[run.name] for run in here)
             ]
-            rows = []
-            for run in here:
-                printed = run.as_printed(protocol, split).keys() & {column.metric for column in columns}
-                note = "measured here" + ", adversaries as printed" * bool(printed)
-                rows.append(_row(run.name, note, columns, measured[run.name]))
-            first, others = [], []
-            for line, sources in _each_once(_comparable(benchmark, protocol, split), columns):
-                same = [run.name for run in here if _is_of(line, run)]
-                about = _about(line, sources, same)
-                (first if same else others).append(_row(line.system, about, columns, _values(line, columns)))
-            if first or others:
-                title = f"{PUBLISHED[protocol].name}: {task}, in percent"
-                yield Table(title, split, tuple(columns), (*rows, *first, *others))
+            names = {column.metric for column in columns}
+            label = journal_label(f"{split}/{protocol}", {"protocol": protocol})
+            for group in alike(here, lambda run, names=names, label=label: run.met_by(names, label)):
+                rows = []
+                for run in group:
+                    printed = run.as_printed(protocol, split).keys() & names
+                    note = "measured here" + ", adversaries as printed" * bool(printed)
+                    rows.append(_row(run.name, note, columns, measured[run.name]))
+                first, others = [], []
+                for line, sources in _each_once(_comparable(benchmark, protocol, split), columns):
+                    same = [run.name for run in group if _is_of(line, run)]
+                    about = _about(line, sources, same)
+                    (first if same else others).append(_row(line.system, about, columns, _values(line, columns)))
+                if first or others:
+                    title = f"{PUBLISHED[protocol].name}: {task}, in percent"
+                    yield Table(title, split, tuple(columns), (*rows, *first, *others))
 
 
 def _row(label: str, note: str, columns: Sequence[Column], metrics: Mapping[str, float]) -> Row:

@@ -7,9 +7,8 @@ from typing import Any
 
 from vse.config import dotted, fingerprint
 from vse.errors import InputError
-from vse.evaluation import tasks
 from vse.report.files import json_text, write_files
-from vse.report.measured import grouped, named, run_metrics, run_sizes
+from vse.report.measured import MetricKey, alike, grouped, named, run_met, run_metrics, run_sizes
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
@@ -20,8 +19,6 @@ from vse.training.checkpoint import Checkpoints
 from vse.training.run_journal import Origin, read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import summarised
-
-_ADVERSARIES = ("pools", "contrast", "parser")  # settings below `text` on which adversaries depend
 
 
 def read_reported(workspace: Workspace, name: str) -> ReportedRun:
@@ -39,6 +36,7 @@ def read_reported(workspace: Workspace, name: str) -> ReportedRun:
         config=config,
         metrics=metrics,
         sizes=sizes,
+        met=run_met(run),
         facts=_facts(config, sizes, read_origin(run)),
         records=records or fingerprint(config.get("data")),
         data=next((each.removesuffix(f"-{records}") for each in kept if each.endswith(f"-{records}")), ""),
@@ -112,31 +110,10 @@ def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterabl
             "seeds": "one for each run",
         },
         groups=[_table(group) for group in by_data.values()],
-        notes=[*notes, *(line for group in by_data.values() for line in _incomparable(group))],
+        notes=notes,
         published={"tables": tables, "hint": hint},
         provenance=made_with,
     )
-
-
-def _incomparable(runs: Sequence[ReportedRun]) -> list[str]:
-    """Lines on what cannot be compared: splits whose sizes differ, and attacks if settings of adversaries differ."""
-    lines = []
-    for split in dict.fromkeys(split for run in runs for split in run.sizes):
-        sizes = {run.name: size_text(run.sizes[split]) for run in runs if split in run.sizes}
-        if len(set(sizes.values())) > 1:
-            each = "; ".join(f"{name}: {size}" for name, size in sizes.items())
-            lines.append(
-                f"{split}: numbers of one line are not comparable, the runs were measured on different sets ({each})"
-            )
-    attacked = [run for run in runs if any(tasks.task(key.task)().adversaries for key in run.metrics)]
-    texts = [run.config.get("text", {}) for run in attacked]
-    keys = [f"text.{key}" for key in _ADVERSARIES if any(text.get(key) != texts[0].get(key) for text in texts)]
-    if keys:
-        lines.append(
-            f"attacks: numbers of one line may not be comparable, the runs differ in {', '.join(keys)} and may have "
-            "different adversaries; jobs/compare.py checks it"
-        )
-    return lines
 
 
 def _table(runs: Sequence[ReportedRun]) -> dict[str, Any]:
@@ -146,14 +123,22 @@ def _table(runs: Sequence[ReportedRun]) -> dict[str, Any]:
         {"heading": "", "lines": [(name, [run.facts.get(name) for run in runs]) for name in facts]}
     ]
     for heading, keys in grouped(key for run in runs for key in run.metrics).items():
-        lines = [
-            (
-                key.metric.label,
-                [f"{run.metrics[key]:.{key.metric.decimals}f}" if key in run.metrics else None for run in runs],
-            )
-            for key in keys
-        ]
-        sections.append({"heading": heading, "lines": lines})
+        names, label = {key.metric.name for key in keys}, keys[0].label
+        numbered = [run for run in runs if any(key in run.metrics for key in keys)]
+        groups = alike(numbered, lambda run, names=names, label=label: run.met_by(names, label))
+        for group in groups:
+            of_group = [run if run in group else None for run in runs]
+            lines = [(key.metric.label, [_cell(run, key) for run in of_group]) for key in keys]
+            other = f" (data or adversaries that other runs did not meet: {_names(group)})" if len(groups) > 1 else ""
+            sections.append({"heading": heading + other, "lines": lines})
     data = runs[0].facts.get("data set", "")
     title = (f"{data}: " if data else "") + "one column a run; recalls in percent, ranks 1-based"
     return {"title": title, "names": [run.name for run in runs], "sections": sections}
+
+
+def _cell(run: ReportedRun | None, key: MetricKey) -> str | None:
+    return None if run is None or key not in run.metrics else f"{run.metrics[key]:.{key.metric.decimals}f}"
+
+
+def _names(runs: Iterable[ReportedRun]) -> str:
+    return ", ".join(run.name for run in runs)

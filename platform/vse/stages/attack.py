@@ -66,10 +66,8 @@ def attack_split(
     they are the ones that these images have among all. Raises InputError for disjoint words if training negatives
     may use all words.
     """
-    if words == "disjoint" and not config.text.pools.held_out:
-        raise InputError(
-            "disjoint attacks: text.pools.held_out=false leaves no words that training negatives never use"
-        )
+    if words == "disjoint" and not material.words.held_out:
+        raise InputError("disjoint attacks: pools.held_out=false leaves no words that training negatives never use")
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
     key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
@@ -153,8 +151,8 @@ def contrast_split(
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=tuple(CONTRAST_ATTACKS))
     records, parses = material.records, material.parses
     known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
-    counted = records.split(material.words_split).captions
-    pairs = ((parses.parse(c.text), parses.components(c.text)) for c in counted)
+    counted, of_counted = material.counted
+    pairs = ((of_counted.parse(c.text), of_counted.components(c.text)) for c in counted)
     chosen = ContrastWords(pairs, rules, known).of(words)
     vocabulary = build_vocabulary([c.text for c in counted], config.text.min_count)
     key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]

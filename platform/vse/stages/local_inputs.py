@@ -24,8 +24,16 @@ from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
 from vse.storage.files import local_path
+from vse.text.vocabulary import SPECIAL
+from vse.text.word_vectors import word_vectors
 from vse.training.config import RunConfig, family_inputs
-from vse.training.inputs import planned_coverage, training_vocabulary, unfamiliar_words, without_vectors
+from vse.training.inputs import (
+    OWN_CAPTIONS,
+    training_vocabulary,
+    unfamiliar_words,
+    vector_coverage,
+    without_vectors,
+)
 from vse.workspace.layout import Workspace
 
 _SPAN = 1 << 16  # bytes compared at both ends of a file
@@ -163,3 +171,19 @@ def _beside(read: Read, workspace: str) -> bool:
         return False
     paths = (read.path, *filter(os.path.exists, read.files))
     return {os.stat(path).st_dev for path in paths} == {os.stat(there.local()).st_dev}
+
+
+def planned_coverage(config: RunConfig, records: Records) -> Iterator[str]:
+    """What a dry run says of a file of word vectors, which it reads to the end unless it lies on S3.
+
+    The vocabulary is of the captions alone: a training may add lemmas of parsed components. Raises InputError for a
+    file that is no file of word vectors, or holds none of the words.
+    """
+    file = config.text.word_vectors
+    if file in ("", OWN_CAPTIONS):
+        return
+    if named_files.is_remote(file):
+        yield f"text.word_vectors={file}: not read by a dry run, which copies no files from S3"
+        return
+    vocabulary = training_vocabulary(config, records, None)
+    yield vector_coverage(word_vectors(file, (*SPECIAL, *vocabulary.words)), vocabulary).line(file)

@@ -139,7 +139,7 @@ def prepare_transfer(
     Vectors of words and sentences stay as fitted on the run's own training captions.
 
     Args:
-        other: the run's configuration with the other data (`data`), and with the word lists of attacks on it.
+        other: the run's configuration with the other data (`data`).
         workspace: where the stages keep what they make.
         material: of the run's own data.
         parsed: whether captions are parsed though the family reads no components, as attacks do.
@@ -157,7 +157,6 @@ def prepare_transfer(
         parses=parses,
         fingerprints=prints,
         candidates=None,
-        words=other.text.pools,
     )
 
 

@@ -21,16 +21,15 @@ from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import Candidates
 from vse.config import fingerprint
 from vse.data import keyed
-from vse.data.records import Records, Split
+from vse.data.records import Caption, Records, Split
 from vse.data.source import true_pairs
 from vse.errors import InputError
 from vse.models.family import Context, Family, Inputs
-from vse.storage import user_files as named_files
 from vse.text.components import Components
 from vse.text.parse import Parse
 from vse.text.tokens import words
 from vse.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
-from vse.text.word_vectors import Coverage, WordVectors, coverage, word_vectors
+from vse.text.word_vectors import Coverage, WordVectors, coverage
 from vse.training.batches import (
     Batch,
     Collator,
@@ -109,7 +108,8 @@ class Material:
 
     vectors: gives the given word vectors of a vocabulary; sentences: vectors of whole captions, for families that read
     them; candidates: adversaries of the training captions, for objectives over them; words: which words are `pools`;
-    words_split: the split whose captions these are counted in.
+    words_split: the split whose captions these are counted in; words_records, words_parses: the data whose split it is,
+    if they are not those of `records`.
     """
 
     records: Records
@@ -121,18 +121,26 @@ class Material:
     candidates: Candidates | None = None
     words: PoolConfig = field(default_factory=PoolConfig)
     words_split: str = "train"
+    words_records: Records | None = None
+    words_parses: Parses | None = None
+
+    @property
+    def counted(self) -> tuple[tuple[Caption, ...], Parses]:
+        """(captions in which words are counted, parses of them)."""
+        parses = self.words_parses or self.parses
+        assert parses is not None, "words are counted in parsed captions"
+        return (self.words_records or self.records).split(self.words_split).captions, parses
 
     @cached_property
     def pools(self) -> WordPools:
         """Words of the captions of `words_split`: those that serve as negatives, and those of disjoint attacks."""
-        assert self.parses is not None, "pools are made of parsed captions"
-        parses = self.parses
+        captions, parses = self.counted
 
         def make() -> WordPools:
-            counted = self.records.split(self.words_split).captions
-            return build_pools(((parses.parse(c.text), parses.components(c.text)) for c in counted), self.words)
+            return build_pools(((parses.parse(c.text), parses.components(c.text)) for c in captions), self.words)
 
-        return shared(self.records, ("pools", parses.fingerprint, self.words, self.words_split), make)
+        records = self.words_records or self.records
+        return shared(records, ("pools", parses.fingerprint, self.words, self.words_split), make)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,25 +384,10 @@ def without_vectors(config: RunConfig) -> str:
 
 def tell_coverage(config: RunConfig, vectors: WordVectors, vocabulary: Vocabulary) -> None:
     """Log how much of the training vocabulary the vectors know: a warning if it is less than half."""
-    known = _coverage(vectors, vocabulary)
+    known = vector_coverage(vectors, vocabulary)
     log.log(logging.WARNING if known.most_missing else logging.INFO, "%s", known.line(config.text.word_vectors))
 
 
-def planned_coverage(config: RunConfig, records: Records) -> Iterator[str]:
-    """What a dry run says of a file of word vectors, which it reads to the end unless it lies on S3.
-
-    The vocabulary is of the captions alone: a training may add lemmas of parsed components. Raises InputError for a
-    file that is no file of word vectors, or holds none of the words.
-    """
-    file = config.text.word_vectors
-    if file in ("", OWN_CAPTIONS):
-        return
-    if named_files.is_remote(file):
-        yield f"text.word_vectors={file}: not read by a dry run, which copies no files from S3"
-        return
-    vocabulary = training_vocabulary(config, records, None)
-    yield _coverage(word_vectors(file, (*SPECIAL, *vocabulary.words)), vocabulary).line(file)
-
-
-def _coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:
+def vector_coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:
+    """What vectors know of the training captions of a vocabulary."""
     return coverage(vectors, dict(zip(vocabulary.words, vocabulary.counts, strict=True)))

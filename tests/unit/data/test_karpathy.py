@@ -237,3 +237,10 @@ def test_real_photographs() -> None:
     }
     assert len(records.captions) == 4000
     assert open_image(records.images[0].uri, source.image_root).mode == "RGB"
+
+
+def test_words_of_adversaries_are_counted_with_restval(tmp_path: Path) -> None:
+    """Runs with and without these images meet the same adversaries."""
+    configs = [_source(tmp_path, restval=restval, limit=5).with_all_captions() for restval in (True, False)]
+    assert configs[0] == configs[1]
+    assert [image.id for image in Karpathy(configs[1]).describe().split("train").images] == ["a.jpg", "b.jpg"]

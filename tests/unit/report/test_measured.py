@@ -70,6 +70,7 @@ def write(run: Folder, name: str, rsum: float, more: dict[str, Any] | None = Non
     content = {
         "task": "retrieval",
         "revision": [REVISION, RetrievalTask.revision],
+        "met": {},
         "options": {**options(**changes), "retrieval": {}},
         "sizes": {},
         "metrics": {"test": {"rsum": rsum}},

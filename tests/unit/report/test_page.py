@@ -25,7 +25,6 @@ from vse.report.response_figures import interaction_figure, response_figure
 from vse.report.runs_page import runs_page
 from vse.report.style import VARIABLES, inline
 from vse.report.tables import alpha_table
-from vse.stages.measuring.options import Size
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -111,13 +110,21 @@ def test_runs_on_other_data_have_a_table_of_their_own() -> None:
     assert "one table for each data set" in Outline(runs_page(runs, PROVENANCE)).text
 
 
-def test_a_split_of_another_size_is_said_to_be_not_comparable() -> None:
+def test_numbers_of_other_data_or_adversaries_stand_in_tables_of_their_own() -> None:
+    def met(data, **words):
+        return {("attacks", "test"): {"test": data, **words}}
+
+    numbers = {"test/attack_object/r1": 1.0}
     runs = [
-        reported("a", {"test/rsum": 1.0}, sizes={"test": Size(images=300, captions=1500)}),
-        reported("b", {"test/rsum": 2.0}, sizes={"test": Size(images=299, captions=1495)}),
+        reported("a", numbers, met=met("1", shared="2", disjoint="3")),
+        reported("b", numbers, met=met("1", shared="2")),
+        reported("c", numbers, met=met("1", shared="9")),
+        reported("d", numbers, met=met("7", shared="2")),
     ]
-    assert "numbers of one line are not comparable" in runs_page(runs, PROVENANCE)
-    assert "not comparable" not in runs_page([runs[0], runs[0]], PROVENANCE)
+    page = Outline(runs_page(runs, PROVENANCE)).text
+    for names in ("a, b", "c", "d"):
+        assert f"data or adversaries that other runs did not meet: {names})" in page
+    assert "did not meet" not in Outline(runs_page(runs[:2], PROVENANCE)).text
 
 
 def test_the_page_reaches_for_nothing_outside_the_file() -> None:
@@ -134,13 +141,6 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "response": lambda: response_figure(one_at_a_time()),
     "grid": lambda: response_figure(full_grid()),
 }
-
-
-def test_attacks_by_other_adversaries_are_said_to_be() -> None:
-    metrics, texts = {"test/attack_object/r1": 1.0}, ({"pools": {"number": 5}}, {"pools": {"number": 9}})
-    runs = [reported(name, metrics, config={"text": text}) for name, text in zip("ab", texts, strict=True)]
-    assert "the runs differ in text.pools and may have different adversaries" in runs_page(runs, PROVENANCE)
-    assert "adversaries" not in Outline(runs_page([runs[0], runs[0]], PROVENANCE)).text
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -11,9 +11,9 @@ from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.local_inputs import check_training
+from vse.stages.local_inputs import check_training, planned_coverage
 from vse.text.tokens import words
-from vse.training.inputs import planned_coverage, without_vectors
+from vse.training.inputs import without_vectors
 from vse.workspace.layout import Workspace
 
 VECTORS = {"univse": "GloVe", "vsec": "GloVe", "relational": "fastText"}

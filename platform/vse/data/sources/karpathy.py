@@ -1,7 +1,7 @@
 """Karpathy's splits: `dataset_flickr8k.json`, `dataset_flickr30k.json`, `dataset_coco.json` and files like them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vse.config import knob
@@ -78,6 +78,10 @@ class Karpathy(Source):
         builder.given_captions(captions)
         name = readable_name(stem(path).removeprefix("dataset_"), "karpathy")
         return builder.records(name, {"source": "karpathy", "restval": self.config.restval})
+
+    def with_all_captions(self) -> "Karpathy.Config":
+        """With the images of the split restval."""
+        return replace(self.config, restval=True)
 
     @classmethod
     def recognises(cls, location: DataLocation) -> bool:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vse import registry
 from vse.data.records import Records
@@ -14,7 +14,7 @@ from vse.evaluation.tasks import check_names
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages.extract import check_features, kept_features
 from vse.stages.measuring.options import SharedOptions, Size, size_of
-from vse.stages.measuring.other_data import keys_of, on_other_data, rename_keys, words_of
+from vse.stages.measuring.other_data import adversary_words, keys_of, on_other_data, rename_keys, words_of
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
@@ -107,7 +107,7 @@ def check_measure(
             source_digits(source, workspace, key)
     request = CheckedRequest(loaded, configs, records, sizes, kept, missing)
     for config, described in zip(configs, records, strict=True):
-        _check_stages(config, described, workspace, request)
+        _check_stages(config, described, workspace, request, options)
     return request
 
 
@@ -120,11 +120,14 @@ def _described(config: RunConfig, options: SharedOptions, describe: Callable[[Ru
         raise rename_keys(error, config.data, keys_of(options)) from None
 
 
-def _check_stages(config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest) -> None:
+def _check_stages(
+    config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest, options: SharedOptions
+) -> None:
     if workspace.external.given:
         return  # the driver has checked them, and this node may lack the files
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
-    check(config, parsed=request.parsed, contrast=VSEC in kinds)
+    rules = adversary_words(options).rules
+    check(replace(config, text=replace(config.text, contrast=rules)), parsed=request.parsed, contrast=VSEC in kinds)
     outputs = (family_inputs(config).image,)
     if kept_features(config, workspace, records, outputs) is None:
         check_features(config, records, outputs, workspace)

@@ -239,23 +239,22 @@ class Members:
         """(images, captions) of a split, bool: which captions are true of which images."""
         return true_pairs(self.each[0].config.data, self.records, split, "tasks=true_pairs")
 
-    def attackers(self, make: Callable[[Member], Adversaries]) -> tuple[Adversaries, ...]:
-        """The adversaries that `make` finds for each member: the same texts, as each reads them.
+    def attackers(
+        self, make: Callable[[Member, Material], Adversaries], sources: Sequence[Material]
+    ) -> tuple[Adversaries, ...]:
+        """The adversaries that `make` returns for each member and its source: the same texts, as each reads them.
 
-        Raises InputError if members are attacked by different texts, because they train with other word pools or
+        Raises InputError if members are attacked by different texts, because they were trained on other captions or
         read captions with another parser.
         """
-        made = [make(member) for member in self.each]
-        for member, other in zip(self.each[1:], made[1:], strict=True):
-            if other.texts != made[0].texts or any(
-                (made[0].caption[k] != other.caption[k]).any() for k in other.caption
-            ):
+        first, *others = map(make, self.each, sources)
+        for member, other in zip(self.each[1:], others, strict=True):
+            if other.texts != first.texts or any((first.caption[k] != other.caption[k]).any() for k in other.caption):
                 raise InputError(
                     f"run={self.names}: {self.each[0].name} and {member.name} are attacked by different captions "
-                    "(their text.pools, text.contrast, text.parser or training captions differ); leave "
-                    "tasks with adversaries out"
+                    "(their text.parser or training captions differ); leave tasks with adversaries out"
                 )
-        return tuple(made)
+        return (first, *others)
 
     def attacks(self, made: Sequence[Adversaries]) -> AdversarialTexts:
         """Every adversary, to be encoded by each member when it is met; `made` as `attackers` gives them."""

@@ -3,16 +3,41 @@
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from vse.config import below, knob
+from vse.adversaries.attacks import CONTRAST_ATTACKS
+from vse.adversaries.pools import PoolConfig
+from vse.adversaries.vsec.candidates import NAMED, Rules
+from vse.config import below, group, knob
 from vse.data.records import Split
 from vse.errors import InputError
 from vse.evaluation import tasks
 from vse.evaluation.protocol import PUBLISHED, Protocol
 from vse.evaluation.task import Scope, Task
 from vse.stages.trained import DEVICES
+from vse.training.config import TextConfig
 
 TASKS = knob(tasks.DEFAULT, tasks.help_text())
 """The key `tasks` of a job."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AdversaryWords:
+    """Which words adversarial captions take. They are the measurement's, so that all runs of a table meet the same ones
+    whatever they were trained against."""
+
+    pools: PoolConfig = field(default_factory=PoolConfig)
+    contrast: Rules = group(Rules(), NAMED, "how adversaries of VSE-C's kinds are made, all of which are")
+    min_count: float = knob(2, "VSE-C's: words seen less often are in none; below 1: a share of the captions", above=0)
+
+    @property
+    def rules(self) -> Rules:
+        """How VSE-C's adversaries are made: of every kind."""
+        return replace(self.contrast, paradigms=tuple(CONTRAST_ATTACKS))
+
+    def held_out_of(self, text: TextConfig) -> tuple[bool, bool]:
+        """Whether training never took the words of disjoint attacks, UniVSE's and VSE-C's."""
+        rules = replace(text.contrast, paradigms=self.rules.paradigms)
+        pools_apart = self.pools.held_out and text.pools == self.pools
+        return pools_apart, self.contrast.held_out and rules == self.rules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +58,7 @@ class SharedOptions:
         "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME where that "
         "cannot be told, measure.on.root and other keys of the source; without a path, changes of the run's own data",
     )
+    adversaries: AdversaryWords = field(default_factory=AdversaryWords)
     device: str = knob("cpu", "where to compute; auto: on a GPU if there is one", choices=DEVICES)
 
     def task(self, name: str) -> Task:

@@ -9,7 +9,7 @@ from vse.data.records import Records
 from vse.data.source import recognise, source_of
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.stages.measuring.options import SharedOptions
+from vse.stages.measuring.options import AdversaryWords, SharedOptions
 from vse.training.config import RunConfig
 
 
@@ -20,9 +20,6 @@ def keys_of(options: SharedOptions) -> dict[str, str]:
 
 def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
     """A run's configuration with the data that it is measured on, its own or what `measure.on` names.
-
-    Word lists of attacks on other data are counted in their own captions, by shares, and none is kept from the attacks:
-    nothing was trained against them.
 
     Raises:
         InputError: nothing is recognised there, a key is none of its source, or the run cannot read it.
@@ -46,12 +43,7 @@ def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
     made = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
     if not source_of(other.data).has_images and not made:
         raise InputError("measure.on: holds features and no images, which this run makes features of")
-    text = replace(
-        other.text,
-        pools=replace(other.text.pools, minimum=None, held_out=False),
-        contrast=replace(other.text.contrast, minimum=None, held_out=False),
-    )
-    return replace(other, text=text)
+    return other
 
 
 def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:
@@ -60,6 +52,21 @@ def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[st
     text = re.sub(rf"(?<![\w/.-])data\.({names})\b", r"measure.on.\1", str(error))
     text = re.sub(r"(?<![\w/.-])data=(?=\w)", "measure.on.source=", text)
     return InputError(text if text.startswith("measure.on") else f"measure.on: {text}")
+
+
+def adversary_words(options: SharedOptions) -> AdversaryWords:
+    """Which words attack the data that are measured.
+
+    On other data than the run's they are counted by shares, and none is held out: nothing was trained against them.
+    """
+    words = options.adversaries
+    if not options.on:
+        return words
+    return replace(
+        words,
+        pools=replace(words.pools, minimum=None, held_out=False),
+        contrast=replace(words.contrast, minimum=None, held_out=False),
+    )
 
 
 def words_of(records: Records, split: str, options: SharedOptions) -> str:

@@ -7,19 +7,21 @@ from typing import Any
 
 import torch
 
+from vse import registry
 from vse.config import fingerprint, to_dict
 from vse.data.records import Records, Split
 from vse.evaluation import tasks
-from vse.evaluation.task import Task
+from vse.evaluation.task import BOXES, Scope, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages import pipeline
 from vse.stages.attack import Adversaries, attack_split, contrast_split, of_some, without_any
 from vse.stages.measuring.checks import attacked_by, check_measure, size_in
 from vse.stages.measuring.members import Member, Members
-from vse.stages.measuring.options import SharedOptions, Size, protocol_of
-from vse.stages.measuring.other_data import words_of
+from vse.stages.measuring.options import SharedOptions, Size, label_of, protocol_of
+from vse.stages.measuring.other_data import adversary_words, words_of
 from vse.stages.measuring.word_sources import source_digits
+from vse.stages.parse import parse_dataset
 from vse.stages.trained import device_of
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
@@ -28,7 +30,7 @@ from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
 
-REVISION = 6  # of what tasks have in common; 6: one file a task
+REVISION = 7  # of what tasks have in common; 7: intervals, and adversaries of the measurement
 
 Kind = tuple[str, str]
 """A kind of adversaries and a kind of words."""
@@ -91,6 +93,24 @@ class MeasurePlan:
         """Those that the outcomes of a task depend on."""
         return self._fingerprints(self._of(self.tasks[name]))
 
+    def met(self, name: str) -> dict[str, dict[str, str]]:
+        """By label of a task's numbers, fingerprints of what they are of: images and captions, adversaries by kind, and
+        what else candidates depend on. Numbers stand in one table only if they agree in all that both have."""
+        task, prints, records = self.tasks[name], self.fingerprints_of(name), self.members.records
+        more = {"content": fingerprint([task.content(), None if task.adversaries else task.config])}
+        if BOXES in task.needs:
+            more["boxes"] = fingerprint(records.boxes)
+        if task.scope is Scope.DATA:
+            return {label_of(task, "", self.options): {"records": records.fingerprint, **more}}
+        return {
+            label_of(task, part.name, self.options): {
+                **{key: digits for key, digits in prints.items() if key.split("/")[0] == part.name},
+                "protocol": fingerprint(protocol_of(part.name, self.options)),
+                **more,
+            }
+            for part in self.parts
+        }
+
     def _of(self, task: Task) -> dict[str, dict[Kind, tuple[Adversaries, ...]]]:
         return {
             split: {kind: made for kind, made in kinds.items() if kind in task.adversaries}
@@ -139,12 +159,16 @@ def plan_measure(
     parts = tuple(members.split(split) for split in dict.fromkeys(options.splits))  # refused before any is encoded
     first = members.each[0]
     kinds = dict.fromkeys(kind for task in request.tasks.values() for kind in task.adversaries)
+    sources = [
+        _counted(member, records, workspace) if kinds else member.material
+        for member, records in zip(members.each, request.records, strict=True)
+    ]
     return MeasurePlan(
         members=members,
         tasks={name: request.tasks[name] for name in tasks.names() if name in request.tasks},
         missing=request.missing,
         parts=parts,
-        adversaries={part.name: _adversaries(members, part.name, kinds, options) for part in parts},
+        adversaries={part.name: _adversaries(members, sources, part.name, kinds, options) for part in parts},
         options=options,
         sizes=dict(size_in(first.config, first.material.records, part.name, options) for part in parts),
         device=device_of(options.device, "measure.device"),
@@ -165,34 +189,36 @@ def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: b
     return pipeline.prepare_transfer(config, workspace, material, parsed=parsed, records=records)
 
 
+def _counted(member: Member, records: Records, workspace: Workspace) -> Material:
+    """A member's material with the data in which words of adversaries are counted: all captions that its source can
+    train on, whatever images the member was trained on and its backbone can read."""
+    data = registry.build("source", member.config.data).with_all_captions()
+    if data == member.config.data:
+        return replace(member.material, words_records=records)
+    config = replace(member.config, data=data)
+    every = pipeline.describe(config, workspace)
+    return replace(member.material, words_records=every, words_parses=parse_dataset(config, workspace, every))
+
+
 def _adversaries(
-    members: Members, split: str, kinds: Mapping[Kind, None], options: SharedOptions
+    members: Members, sources: Sequence[Material], split: str, kinds: Mapping[Kind, None], options: SharedOptions
 ) -> dict[Kind, tuple[Adversaries, ...]]:
-    """The adversaries of the images that the protocol takes, made if they are missing."""
+    """The adversaries of the images that the protocol takes, made if they are missing; `sources` as `_counted`."""
     images = protocol_of(split, options).num_images
-    texts = [member.config.text for member in members.each]
-    held_out = {
-        UNIVSE: all(text.pools.held_out for text in texts),
-        VSEC: all(text.contrast.held_out for text in texts),
-    }
-    made = dict[Kind, tuple[Adversaries, ...]]()
+    words_options = adversary_words(options)
+    held_out = [words_options.held_out_of(member.config.text) for member in members.each]
+    disjoint = {kind: all(each) for kind, each in zip((UNIVSE, VSEC), zip(*held_out, strict=True), strict=True)}
+    result = dict[Kind, tuple[Adversaries, ...]]()
     for kind, words in kinds:
-        if words == "disjoint" and not held_out[kind]:
+        if words == "disjoint" and not disjoint[kind]:
             continue  # training negatives had them all
-        make = attack_split if kind == UNIVSE else contrast_split
-        each = members.attackers(
-            lambda member, make=make, words=words: make(
-                member.config,
-                members.workspace,
-                _with_words(member.material, split, options),
-                split,
-                words,
-                images=images,
-            )
-        )
-        made[kind, words] = tuple(map(of_some, each))
-    return made
 
+        def make(member: Member, material: Material, kind: str = kind, words: str = words) -> Adversaries:
+            text = replace(member.config.text, contrast=words_options.rules, min_count=words_options.min_count)
+            config, from_split = replace(member.config, text=text), words_of(material.records, split, options)
+            material = replace(material, words=words_options.pools, words_split=from_split)
+            generate = attack_split if kind == UNIVSE else contrast_split
+            return generate(config, members.workspace, material, split, words, images=images)
 
-def _with_words(material: Material, split: str, options: SharedOptions) -> Material:
-    return replace(material, words_split=words_of(material.records, split, options))
+        result[kind, words] = tuple(map(of_some, members.attackers(make, sources)))
+    return result

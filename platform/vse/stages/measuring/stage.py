@@ -231,6 +231,7 @@ def _keep(
         "sizes": {label: asdict(size) for label, size in plan.sizes.items()},
         "metrics": values,
         "intervals": intervals,
+        "met": plan.met(name),
         "outcomes": table,
         "files": {file: entry_of(data) for file, data in files.items()},
     }

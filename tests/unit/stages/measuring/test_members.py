@@ -14,6 +14,7 @@ from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.members import Member, Members
+from vse.stages.measuring.plan import plan_measure
 from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import encode_adversaries, encode_split, load_run
@@ -112,8 +113,18 @@ def test_other_data_are_refused(place, runs):
         measure([runs[0], fewer], place.ensemble("fewer"), place, *asked("retrieval"))
 
 
+def test_words_of_adversaries_are_not_the_runs_own(place, runs):
+    config = override(load_run(runs[0]).config, {"text.pools.held_out": False, "text.contrast.minimum": 3})
+    other = run_training(config, place).folder
+    names, options = asked("attacks", "contrast", attacks__words=("shared", "disjoint"))
+    first, second = (plan_measure([run], place, names, options).fingerprints for run in (runs[0], other))
+    assert {"test/univse/disjoint"} == first.keys() - second.keys()
+    assert all(first[key] == second[key] for key in second)
+    assert {"test/univse/shared", "test/vsec/shared"} <= second.keys()
+
+
 def test_other_attacks_are_refused_and_can_be_left_out(place, runs):
-    config = override(load_run(runs[0]).config, {"text.pools.held_out": False})
+    config = override(load_run(runs[0]).config, {"data.num_train": 30})
     other = run_training(config, place).folder
     with pytest.raises(InputError, match=r"are attacked by different captions .*; leave tasks with adversaries out"):
         measure([runs[0], other], place.ensemble("pools"), place, *asked(attacks__words=("shared",)))
