@@ -45,6 +45,30 @@ class Attention:
     slope: float
 
 
+def attention_weights(
+    raw: Float[Tensor, "contexts k queries l"], context_mask: Bool[Tensor, "contexts k"], how: Attention
+) -> Float[Tensor, "contexts k queries l"]:
+    """Attention of every query vector over the context; arguments as for `relevance`.
+
+    Similarities are rectified with `slope`, divided by their norm over the queries, and softmaxed over the context.
+    """
+    clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
+    clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + epsilon(raw.dtype))
+    clipped = (how.softmax * clipped).masked_fill(~context_mask[:, :, None, None], torch.finfo(raw.dtype).min)
+    return clipped.softmax(1)
+
+
+def attended_cosine(
+    raw: Float[Tensor, "contexts k queries l"],
+    gram: Float[Tensor, "contexts k k"],
+    weights: Float[Tensor, "contexts k queries l"],
+) -> Float[Tensor, "contexts queries l"]:
+    """Cosine of every query vector and the context vectors that it attends to; arguments as for `relevance`."""
+    product = (weights * raw).sum(1)
+    square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
+    return product / square.clamp_min(max(epsilon(raw.dtype) ** 2, torch.finfo(raw.dtype).tiny)).sqrt()
+
+
 def relevance(
     raw: Float[Tensor, "contexts k queries l"],
     gram: Float[Tensor, "contexts k k"],
@@ -53,8 +77,6 @@ def relevance(
     how: Attention,
 ) -> Float[Tensor, "contexts queries"]:
     """Scores of contexts (k vectors) with groups of queries (l unit vectors).
-
-    Similarities are rectified with `slope`, divided by their norm over the queries, and softmaxed over the context.
 
     Args:
         raw: products of context and query vectors, zero for absent ones.
@@ -66,14 +88,7 @@ def relevance(
     Returns:
         Scores of shape (contexts, queries), 0 for a group without queries.
     """
-    least = epsilon(raw.dtype)
-    clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
-    clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + least)
-    clipped = (how.softmax * clipped).masked_fill(~context_mask[:, :, None, None], torch.finfo(raw.dtype).min)
-    weights = clipped.softmax(1)
-    product = (weights * raw).sum(1)
-    square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
-    cosine = product / square.clamp_min(max(least**2, torch.finfo(raw.dtype).tiny)).sqrt()
+    cosine = attended_cosine(raw, gram, attention_weights(raw, context_mask, how))
     if how.aggregate in ("lse", "max"):
         shown = cosine.masked_fill(~query_mask, -torch.inf)
         best = shown.amax(-1) if how.aggregate == "max" else (how.lse * shown).logsumexp(-1) / how.lse
@@ -83,6 +98,46 @@ def relevance(
         return total
     assert how.aggregate == "mean", how.aggregate
     return total / query_mask.sum(-1).clamp_min(1)
+
+
+def word_shares(words: Float[Tensor, "captions t dim"]) -> Float[Tensor, "captions t"]:
+    """1 / n for each of a caption's n words, 0 for its first and last token (markers) and absent ones.
+
+    A caption of markers only counts these.
+    """
+    said = _present(words)
+    inside = said.clone()
+    inside[:, 0] = False
+    inside[:, :-1] &= said[:, 1:]  # the last token has no next one
+    inside[:, -1] = False
+    inside = torch.where(inside.any(1, keepdim=True), inside, said).to(words.dtype)
+    return inside / inside.sum(1, keepdim=True).clamp_min(1)
+
+
+def region_attention(
+    regions: Float[Tensor, "images r dim"], words: Float[Tensor, "captions t dim"], how: Attention
+) -> Float[Tensor, "images captions r"]:
+    """How relevant each region is for each caption, a distribution over the regions of an image.
+
+    t2i: the mean attention of the caption's words, its first and last token (markers) left out. i2t: the weight of
+    each region in LogSumExp, softmax(λ₂ · cosine of the region and the words that it attends to).
+
+    Args:
+        regions: unit vectors, zero if absent.
+        words: unit vectors, zero if absent.
+        how: the attention.
+
+    Returns:
+        Distributions of shape (images, captions, r), zero for absent regions.
+    """
+    there, said = _present(regions), _present(words)
+    raw = _products(regions, words, how)
+    if how.direction == "t2i":
+        weights = attention_weights(raw, there, how)  # (images, regions, captions, words)
+        return (weights * word_shares(words)).sum(-1).transpose(1, 2) * there[:, None]
+    cosine = attended_cosine(raw, words @ words.mT, attention_weights(raw, said, how))  # (captions, images, regions)
+    logits = (how.lse * cosine).masked_fill(~there[None], torch.finfo(raw.dtype).min)
+    return (logits.softmax(-1) * there[None]).transpose(0, 1)
 
 
 def cross_attention(

@@ -52,7 +52,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vse.registry import ComponentConfig
@@ -205,6 +205,39 @@ class Family(nn.Module):
         """`combine(score_parts(...))` as configured."""
         return self.combine(self.score_parts(images, captions))
 
+    def encode_regions(self, batch: Batch) -> Encoded:
+        """Codes of the regions of images, for families that read a map: `regions` (images, regions, dim) and, if some
+        are absent, `region_mask` (images, regions)."""
+        raise TypeError(f"{type(self).__name__} has no vectors of regions")
+
+    def encode_queries(self, batch: Batch) -> Encoded:
+        """Codes of texts that are looked for in regions, by default those of captions."""
+        return self.encode_captions(batch)
+
+    def relevance(
+        self, images: Encoded, queries: Encoded, temperature: float
+    ) -> Float[Tensor, "images queries regions"]:
+        """How relevant each region is for each query: a distribution over the regions of an image.
+
+        The softmax over regions of their cosine with the query's vector (UniVSE, eq. 2), unless a family has more
+        than one vector of a text.
+
+        Args:
+            images: codes of `encode_regions`.
+            queries: codes of `encode_queries`.
+            temperature: of the softmax.
+
+        Returns:
+            Distributions of shape (images, queries, regions), zero for absent regions.
+        """
+        regions = nn.functional.normalize(images["regions"], dim=-1)
+        query = nn.functional.normalize(queries["captions"], dim=-1)
+        return masked_softmax(regions @ query.T / temperature, images.get("region_mask")).transpose(1, 2)
+
+    def attention_map(self, images: Encoded, queries: Encoded) -> Float[Tensor, "images queries regions"]:
+        """As `relevance`, by the attention over regions from which the family's own score is made."""
+        raise TypeError(f"{type(self).__name__} has no attention over regions")
+
     def phases(self) -> tuple[Phase, ...]:
         """Phases of a step in order: one over all parameters, unless a family has an adversary or is not trained by
         steps."""
@@ -230,6 +263,16 @@ class Family(nn.Module):
         unused if no output of `forward` depends on it.
         """
         return {name: self.get_parameter(name).clone() for name in self._scalars}
+
+
+def masked_softmax(
+    logits: Float[Tensor, "images regions queries"], mask: Bool[Tensor, "images regions"] | None
+) -> Float[Tensor, "images regions queries"]:
+    """Softmax over the regions that exist, zero for absent ones and for an image without regions."""
+    if mask is None:
+        return logits.softmax(1)
+    lowest = torch.finfo(logits.dtype).min
+    return logits.masked_fill(~mask[..., None], lowest).softmax(1) * mask[..., None]
 
 
 def trainable(module: nn.Module) -> tuple[nn.Parameter, ...]:

@@ -161,6 +161,11 @@ class Relational(Family):
         """images (batch, dim) from `map` (batch, regions, channels)."""
         return {"images": self._pooled(*self._regions(batch["map"]))}
 
+    def encode_regions(self, batch: Batch) -> Encoded:
+        """The nodes of the image graph: regions (batch, regions, dim), and region_mask if some are absent."""
+        nodes, mask = self._regions(batch["map"])
+        return {"regions": nodes} if mask is None else {"regions": nodes, "region_mask": mask}
+
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim)."""
         return {"captions": self._pooled(*self._words(batch["tokens"], batch["lengths"], None))}

@@ -8,13 +8,14 @@ ready-made ones. Captions keep their markers as in the public code.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vse.config import knob
-from vse.models.cross_attention import Attention, cross_attention
+from vse.models.cross_attention import Attention, cross_attention, region_attention, word_shares
 from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
-from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, masked_softmax
 from vse.models.gru import WordStates
 from vse.registry import ComponentConfig, register
 
@@ -80,6 +81,29 @@ class SCAN(Family):
         """words (batch, time, dim): the states of a bidirectional GRU, mean of both directions."""
         words, (tokens,) = distinct(batch["tokens"])
         return {"words": unit(self.states(self.vectors(words), tokens, batch["lengths"]))}
+
+    def encode_regions(self, batch: Batch) -> Encoded:
+        """The regions of `encode_images`; absent ones are zero."""
+        return self.encode_images(batch)
+
+    def relevance(
+        self, images: Encoded, queries: Encoded, temperature: float
+    ) -> Float[Tensor, "images queries regions"]:
+        """The softmax over regions of the mean cosine with the text's words, markers left out.
+
+        The attention of the score is `attention_map`. It divides a region's similarities by their norm over all words,
+        so a region that resembles a text of one word a little gets as much as one that resembles it well.
+        """
+        regions, words = images["regions"], queries["words"]
+        logits = torch.einsum("ird,qtd->irq", regions, words * word_shares(words)[..., None]) / temperature
+        return masked_softmax(logits, (regions != 0).any(-1)).transpose(1, 2)
+
+    def attention_map(self, images: Encoded, queries: Encoded) -> Float[Tensor, "images queries regions"]:
+        """Attention as in the score (see `region_attention`), of both directions weighted as there."""
+        both = (("t2i", self.config.weight), ("i2t", 1 - self.config.weight))
+        shares = both if self.config.direction == "both" else ((self.config.direction, 1.0),)
+        maps = [s * region_attention(images["regions"], queries["words"], self.attention(d)) for d, s in shares]
+        return torch.stack(maps).sum(0)
 
     def attention(self, direction: str) -> Attention:
         """The configured attention of one direction."""

@@ -237,6 +237,24 @@ class UniVSE(Family):
                 codes = torch.where(mask[:, :1], first, codes)
         return {"sentences": codes, "bags": codes}
 
+    def encode_queries(self, batch: Batch) -> Encoded:
+        """captions (batch, dim), the vector of what a text names: φ of its only noun or pair, ψ of its only triple,
+        and u_cap of any other text (§4.3, Fig. 6)."""
+        encoded = self._encode_texts(batch)
+        numbers = {kind: encoded[f"{kind}_mask"].sum(1) for kind in TYPES}
+        nouns, pairs, triples = (numbers[kind] for kind in TYPES)
+        chosen = {
+            "object": (nouns == 1) & (pairs == 0) & (triples == 0),
+            "attribute": (nouns <= 1) & (pairs == 1) & (triples == 0),
+            "relation": (nouns <= 2) & (pairs == 0) & (triples == 1),
+        }
+        vectors = self.mix(encoded["sentences"], encoded["bags"], self.alpha)
+        for kind, table in (("object", "words"), ("attribute", "pairs"), ("relation", "triples")):
+            if encoded[f"{kind}_index"].shape[1]:
+                first = F.embedding(encoded[f"{kind}_index"][:, 0], encoded[table])
+                vectors = torch.where(chosen[kind][:, None], first, vectors)
+        return {"captions": vectors}
+
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
         """u_cap = α u_sent + (1 - α) u_comp (§3.2), (batch, dim)."""
         mixed = alpha * sentences + (1 - alpha) * bags

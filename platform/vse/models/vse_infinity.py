@@ -82,6 +82,12 @@ class VSEInfinity(Family):
         """images (batch, dim) from `map` (batch, regions, channels)."""
         return {"images": self._images(batch["map"], present(batch["map"]))}
 
+    def encode_regions(self, batch: Batch) -> Encoded:
+        """Vectors of regions before pooling: regions (batch, regions, dim), and region_mask if some are absent."""
+        scaled, mask = self.scale(batch["map"]), present(batch["map"])
+        regions = self.project(scaled) + self.deep(scaled)
+        return {"regions": regions} if mask is None else {"regions": regions, "region_mask": mask}
+
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim)."""
         return {"captions": self._captions(batch["tokens"], batch["lengths"])}

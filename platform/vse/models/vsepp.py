@@ -84,6 +84,16 @@ class VSEPP(Family):
             return {"images": self.image(typed, draw=draw)}
         return {"images": self.image(typed, mask=present(features), draw=draw)[1]}
 
+    def encode_regions(self, batch: Batch) -> Encoded:
+        """Vectors of regions before pooling, with `image=map`: regions (batch, regions, dim), and region_mask if some
+        are absent."""
+        if self.inputs.image != "map":
+            return super().encode_regions(batch)
+        features = batch["map"].to(self.words.embedding.weight.dtype)
+        mask = present(features)
+        regions = self.image(features, mask=mask)[0]
+        return {"regions": regions} if mask is None else {"regions": regions, "region_mask": mask}
+
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the state of the GRU at <end>."""
         words, (tokens,) = distinct(batch["tokens"])
