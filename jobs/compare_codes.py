@@ -32,7 +32,7 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
     out = Folder.open(options.out) if options.out else workspace.report("gaussian")
-    measured, origin = {}, Origin.told(request.preset, request.beside)
+    measured, origin = {}, Origin.of(request.preset, request.overrides)
     for seed in range(options.seeds):
         done = run_training(override(request.config, {"seed": seed}), workspace, origin=origin)
         measures = measure([done.folder], done.folder.child("evaluation"), workspace, [TASK])

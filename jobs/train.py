@@ -36,7 +36,7 @@ def run(request: Request) -> str:
     if note := without_vectors(config):
         print(f"note: {note}", file=sys.stderr, flush=True)
     workspace = Workspace.open(request.workspace)
-    origin = Origin.told(request.preset, request.beside)
+    origin = Origin.of(request.preset, request.overrides)
 
     warned = False
 
@@ -85,7 +85,7 @@ def plan(request: Request) -> list[str]:
 
 def _check(request: Request) -> None:
     check_objective(request.config)
-    check_effects(request.config, request.beside)
+    check_effects(request.config, request.overrides)
 
 
 if __name__ == "__main__":

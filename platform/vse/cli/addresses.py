@@ -1,4 +1,4 @@
-"""What a command names, checked before it works and by its dry run: files, workspace, MLflow, runs and sweeps."""
+"""Checks of the files, workspace, MLflow, runs and sweeps that a command names, before it starts and in a dry run."""
 
 import os
 import re
@@ -17,59 +17,59 @@ from vse.workspace.layout import Workspace
 from vse.workspace.provenance import summarised
 from vse.workspace.redaction import redact
 
-DEFAULT_WORKSPACE = "workspace"  # where results go if nothing else is said
+DEFAULT_WORKSPACE = "workspace"  # results go here by default
 
 
 def check_addresses(options: Any, workspace: str, tracking: str | None, *, foresees: bool) -> None:
-    """Look for what a job's own options name, and whether the workspace can be reached; nothing is written.
+    """Check the paths of a job's own options, and whether the workspace can be reached; nothing is written.
 
     Args:
         options: of the job, None if it has none.
         workspace: its path or address.
         tracking: MLflow's address as the user gave it, None for the default.
-        foresees: whether the workspace is looked at too, which a job itself tries by writing.
+        foresees: whether the workspace is checked too; a job itself finds out by writing.
 
     Raises:
-        InputError: an address cannot be meant, a file is missing, or a place cannot be written to.
+        InputError: an address is invalid, a file is missing, or a folder cannot be written to.
     """
     tracking_uri(workspace, tracking)
     root = Workspace.open(workspace).root
     if foresees and root.is_local:
-        _can_be_made(root.local(), "folder", f"--workspace {workspace}")
+        _check_writable(root.local(), "folder", f"--workspace {workspace}")
     elif foresees:
         root.exists()  # asks the store, which refuses an unknown bucket and bad credentials
     for key, spec, _, value in walk(options) if options is not None else ():
         for path in value if isinstance(value, tuple) else (value,):
             if path and spec.metadata.get("reads"):
-                _is_there(path, spec.metadata["reads"], f"{key}={path}")
+                _check_exists(path, spec.metadata["reads"], f"{key}={path}")
             if path and spec.metadata.get("writes") and not named_files.is_remote(path):
-                _can_be_made(local_path(path).absolute(), spec.metadata["writes"], f"{key}={path}")
+                _check_writable(local_path(path).absolute(), spec.metadata["writes"], f"{key}={path}")
 
 
-def _is_there(path: str, kind: str, asked: str) -> None:
+def _check_exists(path: str, kind: str, setting: str) -> None:
     if kind == "file":
-        there = named_files.is_file(path)
+        exists = named_files.is_file(path)
     else:
-        there = Folder.open(path).exists() if named_files.is_remote(path) else local_path(path).is_dir()
-    if not there:
-        raise InputError(f"{asked}: no such {kind}")
+        exists = Folder.open(path).exists() if named_files.is_remote(path) else local_path(path).is_dir()
+    if not exists:
+        raise InputError(f"{setting}: no such {kind}")
 
 
-def _can_be_made(place: Path, kind: str, asked: str) -> None:
-    """Whether this process may write there, as far as the nearest of its folders that exists tells."""
-    if place.is_dir() and kind == "file":
-        raise InputError(f"{asked}: is a folder; name a file in it")
-    there = place
-    while not os.path.lexists(there):
-        there = there.parent
-    if not there.is_dir() and (there != place or kind == "folder"):
-        raise InputError(f"{asked}: {there} is no folder")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{asked}: {there} cannot be written to")
+def _check_writable(path: Path, kind: str, setting: str) -> None:
+    """Raises InputError unless this process may create `path`, by the nearest folder above it that exists."""
+    if path.is_dir() and kind == "file":
+        raise InputError(f"{setting}: is a folder; name a file in it")
+    nearest = path
+    while not os.path.lexists(nearest):
+        nearest = nearest.parent
+    if not nearest.is_dir() and (nearest != path or kind == "folder"):
+        raise InputError(f"{setting}: {nearest} is no folder")
+    if not os.access(nearest, os.W_OK):
+        raise InputError(f"{setting}: {nearest} cannot be written to")
 
 
 def workspace_address(given: str | None) -> str:
-    """The workspace of a command as one address: what is given, else $VSE_WORKSPACE, else the default folder.
+    """The workspace of a command as one address: `given`, else $VSE_WORKSPACE, else the default folder.
 
     Raises InputError for an address that cannot be one, or that holds a credential.
     """
@@ -91,7 +91,7 @@ def refuse_credential(key: str, value: Any) -> None:
     """Raises InputError if a setting or address holds a credential, since runs write both into their files."""
     if redact(value) != (list(value) if isinstance(value, tuple) else value):
         raise InputError(
-            f"{key}: holds a credential, which would be written beside the results; give it in the environment "
+            f"{key}: holds a credential, which would be written with the results; give it in the environment "
             "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://)"
         )
 
@@ -107,7 +107,7 @@ def refuse_undecodable(argument: str) -> None:
         ) from None
 
 
-FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # options that name folders of the workspace
+FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # option -> folder of the workspace
 
 
 def _named(options: Any) -> dict[str, tuple[str, ...]]:
@@ -117,7 +117,7 @@ def _named(options: Any) -> dict[str, tuple[str, ...]]:
 
 
 def by_name(options: Any, workspace: str) -> Any:
-    """The options with names where the user gave paths of runs or sweeps, such as the line a job printed last."""
+    """The options, with paths of runs or sweeps, such as the last line of a job, replaced by names."""
     changes: dict[str, Any] = {}
     for key, given in _named(options).items():
         names = tuple(_name(workspace, FOLDERS[key], each) for each in given)
@@ -132,16 +132,16 @@ def _name(workspace: str, kind: str, given: str) -> str:
         return given
     if "://" in root:
         return name if head in (kind, f"{root}/{kind}") else given
-    there = local_path(head.removeprefix("file://"))
-    return name if str(there) == kind or there.resolve() == Path(root) / kind else given
+    folder = local_path(head.removeprefix("file://"))
+    return name if str(folder) == kind or folder.resolve() == Path(root) / kind else given
 
 
-def are_there(options: Any, workspace: str) -> list[str]:
-    """The options whose runs or sweeps were found in the workspace. Raises InputError as the job itself would."""
-    place, found = Workspace.open(workspace), []
+def existing_names(options: Any, workspace: str) -> list[str]:
+    """The settings that name runs or sweeps of the workspace. Raises InputError if one does not exist."""
+    space, settings = Workspace.open(workspace), []
     for key, names in _named(options).items():
         for name in names or ("",):
-            if name or key == "run":  # a job on one kind of thing needs it; others take one or the other
-                place.existing(FOLDERS[key], name, key)
-                found.append(f"{key}={name}")
-    return found
+            if name or key == "run":  # `run` is required, the others exclude each other
+                space.existing(FOLDERS[key], name, key)
+                settings.append(f"{key}={name}")
+    return settings

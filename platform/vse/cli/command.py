@@ -23,9 +23,9 @@ from vse import config as configuration
 from vse.cli import interrupts
 from vse.cli.addresses import (
     DEFAULT_WORKSPACE,
-    are_there,
     by_name,
     check_addresses,
+    existing_names,
     refuse_credential,
     refuse_undecodable,
     workspace_address,
@@ -55,7 +55,7 @@ _STAYS = f"{_KEPT}, and the same command continues from there"
 
 @runtime_checkable
 class Presets(Protocol):
-    """What `vse.presets` offers: run configurations by name."""
+    """Run configurations by name, as `vse.presets` has them."""
 
     def names(self) -> Sequence[str]: ...
     def preset(self, name: str, /) -> Any: ...
@@ -63,10 +63,10 @@ class Presets(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What the user asked for. `config` is the run configuration and `options` the job's own, both validated.
+    """A user's request. `config` is the run configuration and `options` are the job's own, both validated.
 
     `workspace` is an absolute path or an address with a scheme; `changed` the keys the user set (file or command line),
-    which a search space may not touch; `beside` the keys of the command line that changed the preset; `tracking` the
+    which a search space may not touch; `overrides` the keys of the command line that changed the preset; `tracking` the
     MLflow address, None for the default.
     """
 
@@ -77,7 +77,7 @@ class Request:
     options: Any
     changed: frozenset[str]
     tracking: str | None
-    beside: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
     started: float = field(default_factory=time.time, compare=False)
 
     def write_summary(self, folder: Folder, **fields: Any) -> str:
@@ -87,13 +87,9 @@ class Request:
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """What a printed command needs to find this workspace again, without credentials; nothing if it is the one
-        that a job takes when none is named."""
-        return (
-            ()
-            if self.workspace == workspace_address(DEFAULT_WORKSPACE)
-            else ("--workspace", redact_text(self.workspace))
-        )
+        """The `--workspace` arguments for printed commands, without credentials; empty for the default workspace."""
+        is_default = self.workspace == workspace_address(DEFAULT_WORKSPACE)
+        return () if is_default else ("--workspace", redact_text(self.workspace))
 
 
 @escaped_output()
@@ -111,14 +107,18 @@ def main(
 ) -> int:
     """Serve one command line; returns the exit status: 0, 1 failed, 2 wrong input, 129/130/143 interrupted.
 
-    run: does the work and returns the path of `summary.json`. It raises InputError for what it cannot serve, and prints
-    once everything is written: whoever reads may have seen enough.
-    default_preset: name of the run configuration; None for a job that has none.
-    options: instance of the job's frozen dataclass, whose keys are set in the same `key=value` vocabulary.
-    check: refuses settings that do not go together, before anything is read, in a dry run too; raises InputError. Hints
-    of unknown keys and names are tried with it.
-    plan: says line by line what `run` would do, without doing it; the body of `--dry-run`.
-    presets: where presets come from; `vse.presets` unless a test says otherwise.
+    Args:
+        job: name of the job.
+        run: does the work and returns the path of `summary.json`. It raises InputError for a request it cannot serve,
+            and prints only after everything is written, because the reader of a pipe may have closed it.
+        description: first lines of the help.
+        default_preset: name of the run configuration; None for a job without one.
+        options: instance of the job's frozen dataclass, whose keys are set as `key=value` too.
+        check: raises InputError for settings that exclude each other, before anything is read, also in a dry run.
+            Suggestions for unknown keys and names must pass it.
+        plan: the lines of `--dry-run`: what `run` would do.
+        presets: source of presets; `vse.presets` except in tests.
+        argv: arguments; those of the process by default.
     """
     before = interrupts.heed(job)
     try:
@@ -127,8 +127,8 @@ def main(
         if request is None:
             return 0
         is_dry = isinstance(request, _DryRun)
-        asked = request.request if isinstance(request, _DryRun) else request
-        check_addresses(asked.options, asked.workspace, asked.tracking, foresees=is_dry and job != "status")
+        checked = request.request if isinstance(request, _DryRun) else request
+        check_addresses(checked.options, checked.workspace, checked.tracking, foresees=is_dry and job != "status")
         if isinstance(request, _DryRun):
             _show(request.request, plan)
             return 0
@@ -139,7 +139,7 @@ def main(
         return 0
     except InputError as error:
         return _refuse(job, error)
-    except BrokenPipeError:  # whoever read has seen enough, as `--help | head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as in `--help | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to fail at exit
         return 128 + signal.SIGPIPE
     except (KeyboardInterrupt, SystemExit) as error:
@@ -150,9 +150,9 @@ def main(
         cause = getattr(error, "cause", None)  # what a Ray task raised
         if isinstance(cause, InputError):
             return _refuse(job, cause)
-        for told in (error, cause):
-            if isinstance(told, Diverged | TrialsFailedError):  # the same command may end there again
-                _say(f"{job}: {redact_text(' '.join(str(told).split()))}; {_KEPT}")
+        for failure in (error, cause):
+            if isinstance(failure, Diverged | TrialsFailedError):  # the same command may fail again
+                _say(f"{job}: {redact_text(' '.join(str(failure).split()))}; {_KEPT}")
                 return 1
         stated = str(error) if isinstance(error, PlacementError | WorkersLostError) else ""
         if line := stated or storage_failure(error) or memory_failure(error):
@@ -166,7 +166,7 @@ def main(
 
 
 def _point_out(job: str, summary: str) -> None:
-    """What people would open, beside the last line, which is for programs."""
+    """Name the outputs for people; the last line is for programs."""
     with contextlib.suppress(OSError, InputError, KeyError, TypeError, AttributeError):
         folder, name = Folder.of_file(summary)
         outputs = folder.read_json(name)["outputs"]
@@ -180,7 +180,7 @@ def _refuse(job: str, error: InputError) -> int:
 
 
 def _interrupted(job: str, number: int) -> int:
-    interrupts.say_if_heard(f"{job}: stopped; {_STAYS}")
+    interrupts.print_if_possible(f"{job}: stopped; {_STAYS}")
     return 128 + number
 
 
@@ -225,34 +225,34 @@ def _read(
     )
     for token in argv:
         refuse_undecodable(token)
-    known = parser.parse_intermixed_args(list(argv))
+    arguments = parser.parse_intermixed_args(list(argv))
 
-    chosen = getattr(known, "preset", None)
+    chosen = getattr(arguments, "preset", None)
     if default_preset is not None and presets is None:
         from vse import presets as shipped  # after the arguments are known to make sense
 
         presets = shipped
-    typed = _pairs(known.changes, _repeated_keys(options) if options is not None else ())
+    typed = _pairs(arguments.changes, _repeated_keys(options) if options is not None else ())
 
-    def asked(preset: str | None, changes: Mapping[str, Any]) -> Request:
-        request = _request(job, known, preset, changes, default_preset, options, presets)
-        if check is not None and not known.help:
+    def build(preset: str | None, changes: Mapping[str, Any]) -> Request:
+        request = _request(job, arguments, preset, changes, default_preset, options, presets)
+        if check is not None and not arguments.help:
             check(request)
         return request
 
     try:
-        request = asked(chosen, typed)
+        request = build(chosen, typed)
     except UnknownError as error:
-        raise tried(error, job, chosen, typed, asked) from None
-    if known.help:
+        raise tried(error, job, chosen, typed, build) from None
+    if arguments.help:
         _help(parser, request.config, request.options, presets)
         return None
-    return _DryRun(request) if known.dry_run else request
+    return _DryRun(request) if arguments.dry_run else request
 
 
 def _request(
     job: str,
-    known: argparse.Namespace,
+    arguments: argparse.Namespace,
     chosen: str | None,
     changes: Mapping[str, Any],
     default_preset: str | None,
@@ -284,7 +284,7 @@ def _request(
     for settings in (run_config, options):
         for key, value in configuration.flatten(settings).items() if settings is not None else ():
             refuse_credential(key, value)
-    workspace = workspace_address(known.workspace)
+    workspace = workspace_address(arguments.workspace)
     return Request(
         job=job,
         workspace=workspace,
@@ -292,24 +292,24 @@ def _request(
         config=run_config,
         options=by_name(options, workspace),
         changed=frozenset(changed | set(for_job) | set(for_run)),
-        tracking=known.tracking,
-        beside=_beside(typed, as_named, run_config),
+        tracking=arguments.tracking,
+        overrides=_overrides(typed, as_named, run_config),
     )
 
 
 def _joined(*configs: Any) -> Any:
     """One configuration with the fields of several, which have none in common."""
     every = [(config, spec, get_type_hints(type(config))[spec.name]) for config in configs for spec in fields(config)]
-    made = make_dataclass(
+    joined = make_dataclass(
         "Joined",
         [(spec.name, hint, field(metadata=spec.metadata)) for _, spec, hint in every],
         frozen=True,
         kw_only=True,
     )
-    return made(**{spec.name: getattr(config, spec.name) for config, spec, _ in every})
+    return joined(**{spec.name: getattr(config, spec.name) for config, spec, _ in every})
 
 
-def _beside(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
+def _overrides(typed: Iterable[str], preset: Any, config: Any) -> tuple[str, ...]:
     """The typed keys of a run under which something differs from the preset."""
     if preset is None:
         return ()
@@ -336,10 +336,10 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     except ValueError as error:
         raise InputError(f"--preset {chosen}: not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise InputError(f"--preset {chosen}: expected an object of settings, found {type(data).__name__}")
+        raise InputError(f"--preset {chosen}: expected an object of settings, got {type(data).__name__}")
     if data.keys() == {"preset", "changed"}:  # a run's preset.json (`training.origin`)
         raise InputError(
-            f"--preset {chosen}: only notes what a run was configured from; give the config.json beside it"
+            f"--preset {chosen}: only the origin of a run's configuration; give the config.json next to it"
         )
     base = presets.preset(str(data.pop("preset", default_preset)))
     own = {f.name for f in fields(options)} if options is not None else set()
@@ -383,11 +383,11 @@ def _help(parser: argparse.ArgumentParser, run_config: Any, options: Any, preset
 
 
 def _show(request: Request, plan: Callable[[Request], Iterable[str]] | None) -> None:
-    from vse.cluster.runtime import set_up_logging  # what readers of data say belongs to the plan
+    from vse.cluster.runtime import set_up_logging  # log lines of data readers belong to the plan
 
     set_up_logging()
-    there = are_there(request.options, request.workspace)
-    checked = ["keys and values of settings", *(f"that {named} is there" for named in there)]
+    existing = existing_names(request.options, request.workspace)
+    checked = ["keys and values of settings", *(f"that {name} is there" for name in existing)]
     lines = list(plan(request)) if plan is not None else [f"checked: {', '.join(checked)}; nothing else"]
     print(f"{request.job}: dry run, nothing is started or written")
     print(f"workspace {redact_text(request.workspace)}")

@@ -1,4 +1,4 @@
-"""Keys as `--help` lists them, and what may be meant by an unknown key or name: only hints that were tried."""
+"""The keys of `--help`, and suggestions for unknown keys and names, which the same command accepts."""
 
 import functools
 import json
@@ -17,13 +17,13 @@ Attempt = Callable[[str | None, Mapping[str, Any]], object]
 def tried(
     error: UnknownError, job: str, preset: str | None, changes: Mapping[str, Any], attempt: Attempt
 ) -> InputError:
-    """The error with only those hints that the same command accepts, and with other jobs that have the key.
+    """The error with only the hints that the same command accepts, and with other jobs that have the key.
 
     Args:
         error: of the command with `preset` and `changes`.
         job: name of the job that was started.
         preset: value of `--preset`; None if the job takes none.
-        changes: dotted keys and values as they were typed.
+        changes: dotted keys and values as typed.
         attempt: checks the command with another preset and other changes.
     """
     if error.key != PRESET and error.key not in changes:
@@ -47,7 +47,7 @@ def tried(
 
 
 def _jobs_with(key: str) -> list[str]:
-    """The jobs that have a key, among their own or, if they take a preset, those of run configurations."""
+    """The jobs that have a key in their options or, with a preset, in the run configuration."""
     from vse.presets import preset
 
     of_runs = functools.cache(lambda name: has_key(preset(name), key))  # several take the same one

@@ -1,46 +1,46 @@
-"""Markdown as MLflow shows it, for descriptions of runs: whatever a name or a message holds stays plain text."""
+"""Markdown for descriptions of runs in MLflow, with names and messages escaped."""
 
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
-# What MLflow's converter gives a meaning inside a line. A backslash would be shown before some of these
+# Characters with a meaning in MLflow's converter. Before some of them a backslash would be visible.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]()#+!|~<>&@]|:(?=//)|(?<=www)\.")
-_WRAPPABLE = re.compile(r"[^'\"\\\s]+(?: [^'\"\\\s]+)*")  # nothing is quoted: words are arguments
+_WRAPPABLE = re.compile(r"[^'\"\\\s]+(?: [^'\"\\\s]+)*")  # without quotes, so each word is an argument
 _WIDTH = 88
 _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 def escaped(text: object) -> str:
-    """Text that is shown as it is: on one line, without markup, links or mentions."""
+    """Text on one line, without markup, links or mentions."""
     line = " ".join(str(text).split())
-    return _SPECIAL.sub(lambda found: f"&#{ord(found.group())};", line)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match.group())};", line)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table with its first column to the left and the others, which are numbers, to the right."""
+    """A table with the first column aligned left and all others, for numbers, aligned right."""
     lines = [heads, [":--", *["--:"] * (len(heads) - 1)]]
     shown = [[escaped(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [[escaped(head) for head in heads], lines[1], *shown])
 
 
 def commands(lines: Iterable[str]) -> str:
-    """Commands for a shell. Long ones go on in a next line: a page would become as wide as they are."""
+    """Commands for a shell; long ones are continued on the next line."""
     return block(_wrapped(line) if _WRAPPABLE.fullmatch(line) else line for line in lines)
 
 
 def _wrapped(line: str) -> str:
-    """With options and their values in one line."""
+    """A command on several lines, with each option and its value on the same line."""
     kept = re.sub(r"(--\S+) (?!-)", "\\1\N{NO-BREAK SPACE}", line)
     parts = textwrap.wrap(kept, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return " \\\n  ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def block(lines: Iterable[str]) -> str:
-    """Lines as they are."""
+    """A block of code."""
     text = "\n".join(line.rstrip() for each in lines for line in each.splitlines())
-    longest = max((len(found) for found in _FENCE.findall(text)), default=2)
+    longest = max((len(match) for match in _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}\n{fence}"
 

@@ -1,4 +1,4 @@
-"""How far long work has come: a bar with rate and time left on a terminal, a plain line now and then elsewhere."""
+"""Progress of long work: a bar with rate and time left on a terminal, periodic plain lines elsewhere."""
 
 import contextlib
 import math
@@ -14,17 +14,17 @@ from vse.display.escaping import one_line, raw
 
 T = TypeVar("T")
 
-# Hear (label, unit, done so far, whether it is over) of all progress in this process
+# Called with (label, unit, number done, whether the work is over) for all progress in this process
 listeners: list[Callable[[str, str, int, bool], None]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is known of items that are not done yet.
+    """The state of unfinished items.
 
     Args:
-        share: sum over the unfinished items of the share that is done of each, between 0 and 1.
-        earlier: how much of `done + share` was there before this work began, so that it says nothing about the rate.
+        share: sum of the done shares of the unfinished items, each between 0 and 1.
+        earlier: part of `done + share` from before this work, which does not count for the rate.
         count: parts (of any item) that this work has done so far.
         unit: name of a part.
     """
@@ -38,10 +38,10 @@ class Parts:
 class Progress:
     """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
 
-    Everything goes to stderr; stdout belongs to results. `total` may be unknown, and `advance` may be given text for
-    the end of the line ("loss 3.2"). Plain lines come `every` so many seconds, and once at the end. Where nobody reads
-    them any more, as after a lost connection, work goes on, and an exception that ends it stays what it is. Items that
-    take long may be counted in parts (`parts`), which then decide rate and time left.
+    Everything goes to stderr; stdout is for results. `total` may be unknown, and `advance` accepts text for the end of
+    the line ("loss 3.2"). Plain lines appear every `every` seconds, and once at the end. If stderr cannot be written,
+    for instance after a lost connection, the work continues. Long items may be counted in parts (`parts`), which then
+    decide rate and time left.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Progress:
         return self
 
     def advance(self, count: int = 1, text: str = "") -> None:
-        """`count` more are done; `text` replaces what stands at the end of the line."""
+        """Count `count` more items; `text` replaces the text at the end of the line."""
         self.done += count
-        self._tell(False)
+        self._notify(False)
         self.text = one_line(text) or self.text
         now = time.monotonic()
         if self._bar is not None:
@@ -86,42 +86,41 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tell(True)
+        self._notify(True)
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.stop()
         else:
             self._line(time.monotonic())
 
-    def _tell(self, over: bool) -> None:
+    def _notify(self, over: bool) -> None:
         for listen in listeners:
             listen(self.label, self.unit, self.done, over)
 
     @property
     def completed(self) -> float:
-        """Items done and the share of those under way. It never decreases: an item that is begun again counts as far as
-        it had come."""
+        """Items done and the shares of unfinished ones. It never decreases, even if an item is restarted."""
         self._most = max(self._most, self.done + self.parts.share)
         return self._most if self.total is None else min(self._most, self.total)
 
     def restart_clock(self) -> None:
-        """Work begins only now: what came before, such as the start of processes, says nothing about the rate."""
+        """Start the clock for the rate now, for instance after the start of processes."""
         self._start = time.monotonic()
 
     def left(self, now: float | None = None) -> float | None:
-        """Seconds until all items are done at the rate so far; None as long as nothing says it, and at the end."""
-        made = self.done + self.parts.share - self.parts.earlier
-        if self.total is None or made <= 0 or self.completed >= self.total:
+        """Seconds until all items are done at the rate so far; None without a rate, and at the end."""
+        done = self.done + self.parts.share - self.parts.earlier
+        if self.total is None or done <= 0 or self.completed >= self.total:
             return None
-        return ((time.monotonic() if now is None else now) - self._start) / made * (self.total - self.completed)
+        return ((time.monotonic() if now is None else now) - self._start) / done * (self.total - self.completed)
 
     @property
     def share(self) -> float | None:
-        """How much of all items is done, between 0 and 1; None if their number is unknown."""
+        """The done share of all items, between 0 and 1; None if their number is unknown."""
         return self.completed / self.total if self.total else None
 
     def rate(self, now: float | None = None) -> str:
-        """How fast it goes, in the smallest unit that is counted; empty as long as there is nothing to count."""
+        """The rate in the smallest counted unit; empty while there is none."""
         spent = max((time.monotonic() if now is None else now) - self._start, 1e-9)
         if self.parts.count:
             return f"{self.parts.count} {self.parts.unit}, {self.parts.count / spent:.3g} {self.parts.unit}/s"
@@ -150,7 +149,7 @@ class Progress:
 
 
 def progress(items: Iterable[T], label: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
-    """The items, one by one, counted by a `Progress`; `total` is `len(items)` where there is one."""
+    """The items, one by one, counted by a `Progress`; `total` is `len(items)` by default."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     with Progress(label, total, unit) as bar:
@@ -171,7 +170,7 @@ def _terminal_bar(out: Any) -> Any:
     from rich.progress import Progress as Bar
     from rich.table import Column
 
-    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # what the others leave
+    rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)  # the remaining width
     return Bar(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),

@@ -267,12 +267,12 @@ def _pair_gradients(
         time = max(1, longest[place])
         own_regions = regions[image].requires_grad_()
         own_words = words[caption, :time].requires_grad_()
-        here, asked = region_there[image], word_there[caption, :time]
+        here, queried = region_there[image], word_there[caption, :time]
         if how.direction == "i2t":
-            here, asked = asked, here
+            here, queried = queried, here
         with torch.enable_grad():
             context, query = (own_regions, own_words) if how.direction == "t2i" else (own_words, own_regions)
-            scores = relevance((context @ query.mT)[:, :, None], context @ context.mT, here, asked[:, None], how)
+            scores = relevance((context @ query.mT)[:, :, None], context @ context.mT, here, queried[:, None], how)
         pulled = torch.autograd.grad(scores, (own_regions, own_words), grad[image, caption][:, None])
         over_regions.index_add_(0, image, pulled[0])
         over_words[:, :time].index_add_(0, caption, pulled[1])

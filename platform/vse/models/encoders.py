@@ -53,13 +53,13 @@ class WordTable(nn.Module):
         self.register_parameter("learned", None)
         if given is None:
             return
-        known = given.abs().sum(1) > 0
+        has_vector = given.abs().sum(1) > 0
         with torch.no_grad():
-            self.embedding.weight[known] = given[known].to(self.embedding.weight.dtype)
+            self.embedding.weight[has_vector] = given[has_vector].to(self.embedding.weight.dtype)
         if not fixed:
             return
         self.embedding.weight.requires_grad_(False)
-        missing = ~known & (torch.arange(len(known)) != 0)  # padding learns nothing
+        missing = ~has_vector & (torch.arange(len(has_vector)) != 0)  # padding learns nothing
         if learn_missing and missing.any():
             self.learned = nn.Parameter(self.embedding.weight[missing].clone())
             # Row of `learned` for each word, -1 for a word with a given vector

@@ -203,7 +203,7 @@ class Relational(Family):
         return nodes, mask
 
     def _kept(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Words without markers, their positions among the words with a vector, and the mask of those that are read.
+        """Words without markers, their positions among the words with a vector, and the mask of the read words.
 
         A caption without any word with a vector keeps all its words.
         """

@@ -50,8 +50,8 @@ class CSELoss(Objective):
 
     def _matched(self, codes: Tensor, excluded: Tensor, gathered: Encoded) -> Tensor:
         config, scores = self.config, products(gathered["images"], codes)
-        hardest, known = config.hinge == "hardest", gathered.get("paired")
-        return matched(config.match, scores, excluded, gathered, config.margin, hardest, known)
+        hardest, paired = config.hinge == "hardest", gathered.get("paired")
+        return matched(config.match, scores, excluded, gathered, config.margin, hardest, paired)
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "middle": self.config.middle}

@@ -229,8 +229,8 @@ class JWAELoss(MatchingObjective):
         if self.config.match == "mse":
             codes = encoded["image_codes"], encoded["caption_codes"]
             return {"mse": squared_distance(*codes, encoded.get("paired"), self.config.errors == "mean")}
-        scores, known = batch_scores(gathered), gathered.get("paired")
-        return {"sent": self.matched(scores, self.excluded(gathered), gathered, epoch, known)}
+        scores, paired = batch_scores(gathered), gathered.get("paired")
+        return {"sent": self.matched(scores, self.excluded(gathered), gathered, epoch, paired)}
 
     def _reconstructions(self, encoded: Encoded) -> dict[str, Tensor]:
         mean = self.config.errors == "mean"

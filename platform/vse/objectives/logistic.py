@@ -36,7 +36,7 @@ class Logistic(Objective):
         scores = batch_scores(gathered) + gathered["logistic_bias"]
         own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
         negative = (~(excluded_pairs(gathered, self.config.mask) | own)).to(scores.dtype)
-        known = gathered["paired"] if "paired" in gathered else torch.ones_like(own[0] if len(own) else own.any(1))
-        positive = (F.softplus(-scores.diagonal()) * known.to(scores.dtype)).sum()
-        share = known.sum() / negative.sum().clamp_min(1)
+        paired = gathered["paired"] if "paired" in gathered else torch.ones_like(own[0] if len(own) else own.any(1))
+        positive = (F.softplus(-scores.diagonal()) * paired.to(scores.dtype)).sum()
+        share = paired.sum() / negative.sum().clamp_min(1)
         return {"sent": positive + share * (F.softplus(scores) * negative).sum()}

@@ -36,23 +36,23 @@ def matched(
     gathered: Encoded,
     margin: float,
     hardest: bool,
-    known: Bool[Tensor, " items"] | None = None,
+    paired: Bool[Tensor, " items"] | None = None,
 ) -> Float[Tensor, ""]:
     """Matching loss, summed over both directions.
 
     Args:
         match: one of `MATCHES`.
         scores: of images and captions.
-        excluded: pairs that are no negatives, among them all pairs of items that are not `known`.
+        excluded: pairs that are no negatives, among them all pairs of items that are not `paired`.
         gathered: holds the learnable scalars.
         margin: of the hinge.
         hardest: whether the hinge uses the hardest negatives only.
-        known: items that are pairs; None for all.
+        paired: items that are pairs; None for all.
     """
     if match == "infonce":
         return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(gathered[infonce.SCALE]))
     if match == "sigmoid":
-        return sigmoid.pairwise_sigmoid(sigmoid.logits_of(scores, gathered), excluded, known)
+        return sigmoid.pairwise_sigmoid(sigmoid.logits_of(scores, gathered), excluded, paired)
     return bidirectional_hinge(scores, excluded, margin, hardest)
 
 
@@ -74,10 +74,10 @@ class MatchingObjective(HingeObjective):
         excluded: Bool[Tensor, "items items"],
         gathered: Encoded,
         epoch: int,
-        known: Bool[Tensor, " items"] | None = None,
+        paired: Bool[Tensor, " items"] | None = None,
     ) -> Float[Tensor, ""]:
         """The configured matching loss for an epoch; arguments as of the function `matched`."""
-        return matched(self._match, scores, excluded, gathered, self.config.margin, self.hardest(epoch), known)
+        return matched(self._match, scores, excluded, gathered, self.config.margin, self.hardest(epoch), paired)
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:
         return super().collapse_level(epoch) if self._match == "hinge" else None

@@ -55,7 +55,7 @@ class ContrastDraws(NamedTuple):
 
 
 class Objective:
-    """Base of all objectives: compares codes. Learnable scalars belong to the family and come in `encoded`.
+    """Base of all objectives: compares codes. Learnable scalars belong to the family and are in `encoded`.
 
     Args:
         config: the objective's own `Config`.
@@ -68,7 +68,7 @@ class Objective:
             losses whole.
         averaged: losses that are minimised as means over the global batch, the others as sums. Sums are logged.
         matching: losses over captions whose image is known. Other losses are over all captions of a batch.
-        balanced: losses whose sum is scaled to the whole batch: times its captions, over those that enter.
+        balanced: losses whose sum is scaled to the whole batch: its captions over the captions that enter.
         families: whose tensors it compares; None for any with codes of both sides, or scores.
         sole: families with parts that only this objective trains, and the settings for which that holds. They train
             with no other objective.

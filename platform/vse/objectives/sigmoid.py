@@ -28,18 +28,18 @@ def logits_of(scores: Float[Tensor, "items items"], gathered: Encoded) -> Float[
 def pairwise_sigmoid(
     logits: Float[Tensor, "items items"],
     excluded: Bool[Tensor, "items items"],
-    known: Bool[Tensor, " items"] | None = None,
+    paired: Bool[Tensor, " items"] | None = None,
 ) -> Float[Tensor, ""]:
     """Sigmoid loss −Σ_ij log σ(z_ij l_ij), z = 1 on the diagonal and −1 elsewhere.
 
     Args:
         logits: l_ij of image i and caption j.
         excluded: pairs off the diagonal that do not count.
-        known: items on the diagonal that are pairs; None if all are.
+        paired: items on the diagonal that are pairs; None if all are.
     """
     own = torch.eye(len(logits), dtype=torch.bool, device=logits.device)
     losses = F.softplus(torch.where(own, -logits, logits))
-    uncounted = excluded & ~own if known is None else torch.where(own, ~known, excluded)
+    uncounted = excluded & ~own if paired is None else torch.where(own, ~paired, excluded)
     return losses.masked_fill(uncounted, 0).sum()
 
 

@@ -245,20 +245,20 @@ class UniVSELoss(MatchingObjective):
         2). With `mask=truth`, triples of captions that are true of the image are excluded too."""
         triples = gathered["sampled_relation"]
         usable = triples[:, 0] != 0
-        known = _any_equal(encoded["mentioned_relations"], triples)
+        mentioned = _any_equal(encoded["mentioned_relations"], triples)
         if self.config.mask == "none":
-            return usable[None, :] & ~known
+            return usable[None, :] & ~mentioned
         same = same_meaning(
             encoded["image_group"], encoded["text_group"], gathered["image_group"], gathered["text_group"]
         )
         if self.config.mask == "truth":
             same = same | gathered["true_images"][:, encoded["image_group"]].T
-        return usable[None, :] & ~known & ~same
+        return usable[None, :] & ~mentioned & ~same
 
 
-def _any_equal(known: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
+def _any_equal(mentioned: Int[Tensor, "own mentioned 3"], triples: Int[Tensor, "all 3"]) -> Bool[Tensor, "own all"]:
     """Whether a row of `known` contains the triple."""
-    return (_number(known)[:, :, None] == _number(triples)[None, None, :]).any(1)
+    return (_number(mentioned)[:, :, None] == _number(triples)[None, None, :]).any(1)
 
 
 def _number(triples: Int[Tensor, "*batch 3"]) -> Int[Tensor, "*batch"]:

@@ -174,10 +174,10 @@ def _beside(read: Read, workspace: str) -> bool:
 
 
 def planned_coverage(config: RunConfig, records: Records) -> Iterator[str]:
-    """What a dry run says of a file of word vectors, which it reads to the end unless it lies on S3.
+    """Lines of a dry run on a file of word vectors, which is read completely unless it is on S3.
 
-    The vocabulary is of the captions alone: a training may add lemmas of parsed components. Raises InputError for a
-    file that is no file of word vectors, or holds none of the words.
+    The vocabulary is of the captions alone; a training may add lemmas of parsed components. Raises InputError if the
+    file holds no word vectors, or none of these words.
     """
     file = config.text.word_vectors
     if file in ("", OWN_CAPTIONS):

@@ -314,7 +314,7 @@ def train_worker(
     finally:
         if steps is not None:
             steps.close()
-    together(lambda: _finish(config, journal, folder, progress, checkpoints.held) if journal else None, *SAID_ONCE)
+    together(lambda: _finish(config, journal, folder, progress, checkpoints.lease) if journal else None, *SAID_ONCE)
 
 
 def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:

@@ -102,7 +102,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
     Args:
         workspace: A workspace, local or on S3.
         tracking: Address of MLflow; None: the default.
-        cache: Keeps the content of journals for the next call, which reads only those that have changed.
+        cache: Keeps the content of journals for the next call, which reads only changed journals.
 
     Raises:
         InputError: There is no such workspace.
@@ -116,13 +116,13 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
         spooled += waiting and ships_here
         if key.count("/") == 1:  # trials have their row in the sweep's ledger
             journals.append((key, folder, info.tag))
-    stories = _stories(workspace, journals, {} if cache is None else cache)
-    runs = {key: story for key, story in stories.items() if key.startswith("runs/")}
-    rows = [_run(story, now) for story in runs.values()]
+    contents = _contents(workspace, journals, {} if cache is None else cache)
+    runs = {key: content for key, content in contents.items() if key.startswith("runs/")}
+    rows = [_run(content, now) for content in runs.values()]
     failures = [
-        (story.name, story.notes[-1] if story.notes else "no reason is recorded")
-        for story in runs.values()
-        if story.status == "failed"
+        (content.name, content.notes[-1] if content.notes else "no reason is recorded")
+        for content in runs.values()
+        if content.status == "failed"
     ]
     sweeps = workspace.root.child("sweeps")
     for name in sweeps.names():
@@ -130,7 +130,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
         if not {DEFINITION, FILE_NAME, journal.FILE_NAME} & {*folder.names()}:
             continue  # no sweep
         ledger, inside = Ledger(folder), [run for run in rows if run.parent == name]
-        rows.append(_sweep(ledger, stories.get(f"sweeps/{name}", JournalState()), now, inside))
+        rows.append(_sweep(ledger, contents.get(f"sweeps/{name}", JournalState()), now, inside))
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in ledger if entry.state == "failed"]
         stopped = {entry.result.get("run") for entry in ledger if entry.stopped}
         early = {run.name for run in inside if run.state == "killed"} & stopped
@@ -138,7 +138,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
     return Status(workspace.root.uri, [*rows, *_stages(workspace, now)], failures, spooled)
 
 
-def _stories(
+def _contents(
     workspace: Workspace, journals: list[tuple[str, Folder, str]], cache: JournalCache
 ) -> dict[str, JournalState]:
     """The content of journals, given as (key, folder, tag). Brings `cache` up to date."""
@@ -149,22 +149,22 @@ def _stories(
         return before if before and before[0] == tag else (tag, journal.parse(folder.read_bytes(journal.FILE_NAME)))
 
     keys = [key for key, _, _ in journals]
-    stories = dict(zip(keys, read_each(workspace.root, read, journals), strict=True))
+    contents = dict(zip(keys, read_each(workspace.root, read, journals), strict=True))
     cache.clear()
-    cache.update(stories)
-    return {key: story for key, (_, story) in stories.items()}
+    cache.update(contents)
+    return {key: content for key, (_, content) in contents.items()}
 
 
-def _run(story: JournalState, now: float) -> StatusRow:
-    latest = story.latest()
-    epochs = {step for key, step in story.metrics if key.startswith("train/")}
-    times = sorted(value for (key, _), (value, _) in story.metrics.items() if key == "train/seconds")
+def _run(content: JournalState, now: float) -> StatusRow:
+    latest = content.latest()
+    epochs = {step for key, step in content.metrics if key.startswith("train/")}
+    times = sorted(value for (key, _), (value, _) in content.metrics.items() if key == "train/seconds")
     pace = times[len(times) // 2] if times else None
-    age, total = now - _last_sign(story), story.params.get("train.epochs")
+    age, total = now - _last_sign(content), content.params.get("train.epochs")
     return StatusRow(
         kind="run",
-        name=story.name,
-        state=_state(story, age, pace),
+        name=content.name,
+        state=_state(content, age, pace),
         done=max(epochs, default=0),
         total=int(total) if isinstance(total, int | float) else None,
         unit="epochs",
@@ -173,31 +173,31 @@ def _run(story: JournalState, now: float) -> StatusRow:
         age=age,
         cpu_hours=latest.get("cost/cpu_hours", 0.0),
         gpu_hours=latest.get("cost/gpu_hours", 0.0),
-        score=max((v for (key, _), (v, _) in story.metrics.items() if key == "val/rsum"), default=None),
-        note=story.notes[-1] if story.notes else "",
-        parent=story.parent,
-        preset=story.tags.get(TAG, ""),
+        score=max((v for (key, _), (v, _) in content.metrics.items() if key == "val/rsum"), default=None),
+        note=content.notes[-1] if content.notes else "",
+        parent=content.parent,
+        preset=content.tags.get(TAG, ""),
     )
 
 
-def _state(story: JournalState, age: float, pace: float | None) -> State:
-    silent = story.status == "running" and age > max(SILENT_AFTER, 3 * (pace or 0.0))
-    return "silent" if silent else story.status
+def _state(content: JournalState, age: float, pace: float | None) -> State:
+    silent = content.status == "running" and age > max(SILENT_AFTER, 3 * (pace or 0.0))
+    return "silent" if silent else content.status
 
 
-def _last_sign(story: JournalState) -> float:
-    """Seconds since 1970."""
-    return max(story.started, story.ended, max((when for _, when in story.metrics.values()), default=0)) / 1000
+def _last_sign(content: JournalState) -> float:
+    """The time of the last record, in seconds since 1970."""
+    return max(content.started, content.ended, max((when for _, when in content.metrics.values()), default=0)) / 1000
 
 
-def _sweep(ledger: Ledger, story: JournalState, now: float, inside: Sequence[StatusRow]) -> StatusRow:
+def _sweep(ledger: Ledger, content: JournalState, now: float, inside: Sequence[StatusRow]) -> StatusRow:
     """The row of a sweep whose trainings have the rows `inside`."""
     progress, states = read_sweep_progress(ledger.folder), Counter(entry.state for entry in ledger)
-    age = now - max(_last_sign(story), progress.time if progress else 0)
+    age = now - max(_last_sign(content), progress.time if progress else 0)
     note = f"{states['failed']} failed" if states["failed"] else ""
     name, done = ledger.folder.name, states["finished"]
     row = StatusRow(kind="sweep", name=name, state="running", done=done, unit="trials", note=note, age=age)
-    if story.status == "running" and progress is not None:
+    if content.status == "running" and progress is not None:
         share = "" if progress.share is None else f"{math.floor(100 * progress.share)} % done"
         notes = (share, f"{progress.running} running", note, progress.rate if progress.running else "", progress.text)
         row = replace(
@@ -209,7 +209,7 @@ def _sweep(ledger: Ledger, story: JournalState, now: float, inside: Sequence[Sta
             remaining=None if progress.left is None else progress.left - (now - progress.time),
             note=", ".join(filter(None, notes)),
         )
-    state, running = _state(story, age, row.pace), [run.age for run in inside if run.state == "running"]
+    state, running = _state(content, age, row.pace), [run.age for run in inside if run.state == "running"]
     if state == "silent" and running:  # trials may take hours, but their trainings report every epoch
         state, row = "running", replace(row, age=min(running))
     # The ledger counts failed attempts and running trials up to the last half minute, the trainings everything until
@@ -235,8 +235,11 @@ def _stages(workspace: Workspace, now: float) -> Iterator[StatusRow]:
 
 
 def _parts(name: str, folder: Folder) -> Iterator[tuple[str, Folder]]:
-    """A stage's folder, or the folders in it if it has no files: sentence vectors are one part that is fitted, in
-    `fit`, and one part for each set of captions, each with its own lock and manifest."""
+    """A stage's folder, or the folders in it if it has no files.
+
+    Sentence vectors have a fitted part in `fit`, and one part for each set of captions, each with its own lock and
+    manifest.
+    """
     inside = folder.names()
     if inside and not any("." in each for each in inside):  # files of stages have suffixes, folders have none
         yield from ((f"{name}/{each}", folder.child(each)) for each in inside)

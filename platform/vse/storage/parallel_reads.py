@@ -48,19 +48,19 @@ AHEAD, AHEAD_ON_DISK = 6, 2
 R = TypeVar("R")
 
 
-def read_each(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> list[R]:
+def read_each(root: Folder, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """read(item) of each item, in order; in threads if `root`, the folder above all of them, is on S3."""
     if root.is_local:
-        return [read(each) for each in asked]
+        return [read(each) for each in items]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reading") as pool:
-        return list(pool.map(read, asked))
+        return list(pool.map(read, items))
 
 
-def read_ahead(root: Folder, read: Callable[[T], R], asked: Iterable[T]) -> Generator[R, None, None]:
+def read_ahead(root: Folder, read: Callable[[T], R], items: Iterable[T]) -> Generator[R, None, None]:
     """read(item) one by one, for files that do not fit in memory together; a caller that stops early closes it.
 
     `AHEAD` files are read at the same time, `AHEAD_ON_DISK` on a disk. Up to two more results are in memory: the
     current one and the one before it.
     """
     ahead = AHEAD_ON_DISK if root.is_local else AHEAD
-    return prefetched(read, asked, depth=ahead, threads=ahead)
+    return prefetched(read, items, depth=ahead, threads=ahead)

@@ -136,7 +136,7 @@ def _fetch(store: ObjectStore, name: str, size: int, tag: str, place: str, strea
 def _copy_sha256(path: str, changed: int) -> str:
     """SHA-256 of a copy, computed once per process and time of writing.
 
-    The inode would not do as a key: a new file may get that of a removed one.
+    The inode would not do as a key: a new file may get the inode of a removed one.
     """
     return sha256_of_file(Path(path))
 

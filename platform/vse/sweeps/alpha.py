@@ -258,7 +258,7 @@ def make_plan(request: Request) -> AlphaPlan:
         arms[against] = reference
     for arm in arms.values():
         check_objective(arm)
-    check_effects(config, request.beside)
+    check_effects(config, request.overrides)
     return AlphaPlan(
         **fields,
         listed=tuple({ARM: arm} for arm in arms),

@@ -107,9 +107,9 @@ def extract(parse: Parse) -> Components:
     ordered = sorted(unique.values(), key=lambda r: (r.tokens[0], r.subject_token, r.object_token))
     named, paired = {o.word for o in objects}, {Modifier(a.word, a.noun) for a in attributes}
     nouns = [word for word in dict.fromkeys(reader.noun_forms()) if word not in named]
-    said = dict.fromkeys(Modifier(word, o.word) for o in objects for word in reader.modifier_forms(o.token))
+    modifiers = dict.fromkeys(Modifier(word, o.word) for o in objects for word in reader.modifier_forms(o.token))
     return Components(
-        objects, attributes, tuple(ordered), tuple(nouns), tuple(each for each in said if each not in paired)
+        objects, attributes, tuple(ordered), tuple(nouns), tuple(each for each in modifiers if each not in paired)
     )
 
 
@@ -182,8 +182,8 @@ class _Reader:
                 after.append(child)
         if before:
             return min(before)
-        said = [p for p in self.tree.predicates_of(noun) if self._adjective(p) and not self.negation.denied(p)]
-        candidates = [c for c in after if self._adjective(c)] + said
+        predicates = [p for p in self.tree.predicates_of(noun) if self._adjective(p) and not self.negation.denied(p)]
+        candidates = [c for c in after if self._adjective(c)] + predicates
         return min(candidates) if candidates else None
 
     def noun_forms(self) -> Iterator[str]:
@@ -193,8 +193,8 @@ class _Reader:
                 yield from (token.lemma, token.text.lower())
 
     def modifier_forms(self, noun: int) -> Iterator[str]:
-        """Form and lemma of all that modifies `noun` or is said of it: each of several adjectives, those that modify
-        an adjective ("dark blue"), other nouns of a compound."""
+        """Form and lemma of all modifiers and predicates of `noun`: several adjectives, modifiers of an adjective
+        ("dark blue"), other nouns of a compound."""
         waiting = [
             *(child for child in self.tree.below(noun, "amod", "acl", "compound", "flat")),
             *self.tree.predicates_of(noun),
@@ -230,10 +230,10 @@ class _Reader:
                 yield subject, word, tokens, obj
 
     def _subjects(self, i: int) -> list[int]:
-        found = [
+        groups = [
             self._wearer(subject) if self.parse[i].tag == "VBG" else [subject] for subject in self.tree.subjects(i)
         ]
-        return [noun for subjects in found for subject in subjects for noun in self.nouns(subject)]
+        return [noun for subjects in groups for subject in subjects for noun in self.nouns(subject)]
 
     def _wearer(self, noun: int) -> list[int]:
         """The wearers of `noun` if it is a garment, which does nothing itself ("boys in suits holding a board")."""

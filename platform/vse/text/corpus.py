@@ -112,10 +112,10 @@ class Language:
     @classmethod
     def open(cls, folder: Folder) -> "Language":
         """The committed corpus in `folder`. Raises InputError if there is none or it is incomplete."""
-        found = cls.find(folder)
-        if found is None:
+        corpus = cls.find(folder)
+        if corpus is None:
             raise InputError(f"{folder}: holds no complete parsed captions; run jobs/parse_captions.py")
-        return found
+        return corpus
 
     @classmethod
     def find(cls, folder: Folder, texts: Iterable[str] = ()) -> "Language | None":
@@ -125,10 +125,10 @@ class Language:
         if manifest is None or manifest.get("kind") != "language":
             return None
         try:
-            found = cls._read(folder, manifest) if folder.is_local else _shared(folder, json.dumps(manifest))
+            corpus = cls._read(folder, manifest) if folder.is_local else _shared(folder, json.dumps(manifest))
         except (FileNotFoundError, DamagedError):
             return None
-        return found if all(text in found for text in texts) else None
+        return corpus if all(text in corpus for text in texts) else None
 
     @classmethod
     def _read(cls, folder: Folder, manifest: dict[str, Any]) -> "Language":

@@ -95,17 +95,17 @@ class Tree:
 
     def conjuncts(self, i: int) -> list[int]:
         """Tokens coordinated with `i` that come after it, chains included."""
-        found: list[int] = []
+        conjuncts: list[int] = []
         open_ends = [i]
         while open_ends:
             later = [
                 child
                 for child in self.below(open_ends.pop(), "conj")
-                if child > i and child not in found and not self._is_clause(child)
+                if child > i and child not in conjuncts and not self._is_clause(child)
             ]
-            found += later
+            conjuncts += later
             open_ends += later
-        return sorted(found)
+        return sorted(conjuncts)
 
     def _is_clause(self, i: int) -> bool:
         """A nominal that is a predicate of its own, or the subject of a clause: "..., and the cup is on a table"."""
@@ -121,13 +121,13 @@ class Tree:
 
     def prepositional(self, i: int) -> list[tuple[int, tuple[int, ...]]]:
         """(nominal, preposition tokens) of the prepositional phrases below `i`, first conjuncts only."""
-        found: list[tuple[int, tuple[int, ...]]] = []
+        phrases: list[tuple[int, tuple[int, ...]]] = []
         for child in self.children[i]:
             if (self.clear and self.role(child) in ("prep", "agent", "case")) or (self.clear and self._next_to(child)):
-                found += self._clear_phrases(child, (child,))
+                phrases += self._clear_phrases(child, (child,))
             elif not self.clear and self.role(child) in ("nmod", "obl") and not self._is_clause(child):
-                found.append((child, self.case(child)))
-        return sorted(phrase for phrase in found if phrase[1])  # without a preposition: "last night"
+                phrases.append((child, self.case(child)))
+        return sorted(phrase for phrase in phrases if phrase[1])  # without a preposition: "last night"
 
     def _next_to(self, i: int) -> bool:
         """CLEAR writes "next to a wall" as an adverb with a preposition below it."""
@@ -138,20 +138,20 @@ class Tree:
         )
 
     def _clear_phrases(self, i: int, words: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        found = [(child, words) for child in self.below(i, "pobj")]
+        phrases = [(child, words) for child in self.below(i, "pobj")]
         for child in self.below(i, "prep"):
-            found += self._clear_phrases(child, (*words, child))
-        return found
+            phrases += self._clear_phrases(child, (*words, child))
+        return phrases
 
     def objects(self, i: int) -> list[int]:
         """Direct objects of a verb; the noun that a relative clause without an object of its own modifies."""
         roles = ("obj", "iobj", "attr") if self.clear else ("obj", "iobj")
-        found = [child for child in self.below(i, *roles) if self.label(child) != "obl:npmod"]
-        if not found and self.label(i) == "acl:relcl" and self.parse[i].tag != "VBN":
+        objects = [child for child in self.below(i, *roles) if self.label(child) != "obl:npmod"]
+        if not objects and self.label(i) == "acl:relcl" and self.parse[i].tag != "VBN":
             subjects = self.below(i, "nsubj")
             if subjects and not any(self.is_relative(s) for s in subjects) and not self.prepositional(i):
-                found = [self.parse[i].head]
-        return found
+                objects = [self.parse[i].head]
+        return objects
 
     def is_relative(self, i: int) -> bool:
         """A relative pronoun inside a relative clause."""
@@ -184,15 +184,15 @@ class Tree:
 
     def predicates_of(self, noun: int) -> list[int]:
         """Adjectives said of `noun` in a copular clause, a relative one included."""
-        found = []
+        predicates = []
         for i in range(len(self.parse)):
             if self.clear and self.role(i) == "acomp":
                 verb = self.parse[i].head
                 if self.parse[verb].lemma in ("be", "look", "appear", "seem") and noun in self._stand_for(verb):
-                    found.append(i)
+                    predicates.append(i)
             elif not self.clear and self.parse[i].pos == "ADJ" and self.is_predicate(i) and noun in self._stand_for(i):
-                found.append(i)
-        return found
+                predicates.append(i)
+        return predicates
 
     def _stand_for(self, i: int) -> list[int]:
         """Own subjects of clause `i`, relative pronouns replaced."""

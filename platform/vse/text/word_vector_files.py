@@ -44,7 +44,7 @@ class Rows:
     form: str
 
 
-class Kept:
+class RowCollector:
     """Collects the rows of wanted words. Of repeated words the first, more frequent entry counts."""
 
     def __init__(self, place: Mapping[str, int], dim: int) -> None:
@@ -97,7 +97,7 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
             count, dim, start = _header(head)
             if dim is not None and _looks_binary(head[start:], dim):
                 stream.read(start)
-                return _binary(path, stream, Kept(wanted, dim), count)
+                return _binary(path, stream, RowCollector(wanted, dim), count)
             return _text(path, stream, wanted)
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: a damaged packed file ({error})") from None
@@ -133,7 +133,7 @@ def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, i
             f"{path}: expected words, (n) of text, and vectors, (n, dimension) of floats; got words {words.dtype} "
             f"{words.shape} and vectors {vectors.dtype} {vectors.shape}"
         )
-    kept = Kept(wanted, vectors.shape[1])
+    kept = RowCollector(wanted, vectors.shape[1])
     for number, word in enumerate(words.tolist()):
         name = word if isinstance(word, bytes) else word.encode("utf-8", "surrogatepass")
         if kept.wants(name):
@@ -235,7 +235,7 @@ def _squeezed(line: bytes) -> bytes:
     return line
 
 
-def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None) -> Rows:
+def _binary(path: str, stream: io.BufferedReader, kept: RowCollector, count: int | None) -> Rows:
     """word2vec's binary form: word, space, little-endian single floats; a line feed after each is optional."""
     size = kept.vectors.shape[1] * 4
     buffer, at = b"", 0
@@ -260,14 +260,14 @@ def _binary(path: str, stream: io.BufferedReader, kept: Kept, count: int | None)
 
 def _text(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Rows:
     """One word a line with its numbers. Every line's width is checked, kept or not."""
-    kept: Kept | None = None
+    kept: RowCollector | None = None
     count: int | None = None
     dim = lines = 0
     for number, line in enumerate(_lines(path, stream), start=1):
         if number == 1:
             count, dim_said, _ = _header(line)
             dim = dim_said or _first_width(path, line)
-            kept = Kept(wanted, dim)
+            kept = RowCollector(wanted, dim)
             if count is not None:
                 continue
         assert kept is not None

@@ -66,15 +66,15 @@ def image_batch(features: np.ndarray, rows: np.ndarray) -> Tensor:
 
 @runtime_checkable
 class Extra(Protocol):
-    """Whatever adds tensors to a batch, one row a caption, as functions of caption and epoch alone."""
+    """Adds tensors to a batch, one row per caption, as functions of caption and epoch alone."""
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
-        """What to add (or to replace) in the batch of these captions and the image rows they belong to."""
+        """The tensors to add to, or replace in, the batch of these captions and their image rows."""
         ...
 
 
 class Collator:
-    """Makes the batch of given captions: features, tokens, and what the extras add, in their order."""
+    """Makes the batch of given captions: features, tokens, and the tensors of the extras, in their order."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Collator:
         extras: Iterable[Extra] = (),
         captions: np.ndarray | None = None,
     ) -> None:
-        """`captions`: those that an epoch passes over, all of them where not given."""
+        """`captions`: numbers of the captions of an epoch; all by default."""
         self.examples, self.image, self.components = examples, image, components
         self.seed, self.extras = seed, tuple(extras)
         self.captions = np.arange(len(examples)) if captions is None else captions
@@ -101,7 +101,7 @@ class Collator:
         return batch
 
     def without_features(self, captions: np.ndarray, epoch: int) -> Batch:
-        """The batch, but for the features, which are wherever they are looked up."""
+        """The batch without image features."""
         examples, images = self.examples, self.examples.image[captions]
         batch = text_batch(examples.texts, captions, self.components)
         batch["sample"] = torch.from_numpy(captions)
@@ -126,7 +126,7 @@ class Drawn(Protocol):
 
 @runtime_checkable
 class Draws(Protocol):
-    """Whatever draws adversaries of captions."""
+    """Draws adversaries of captions."""
 
     def draw(self, captions: np.ndarray, epoch: int) -> Drawn: ...
 
@@ -170,10 +170,10 @@ class Negatives:
         self.sampler = sampler
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
-        """Ids of the negatives of each component, the relation lent to others and the relations of the image."""
+        """Ids of the negatives of each component, one sampled relation, and the relations of the image."""
         sampler, arrays = self.sampler, {k: batch[k].numpy() for k in ("objects", "attributes", "relations")}
         words, nouns = sampler.attributes(arrays["attributes"], captions, images, epoch)
-        made = {
+        arrays_by_name = {
             "object_negatives": sampler.objects(arrays["objects"], captions, images, epoch),
             "attribute_word_negatives": words,
             "attribute_noun_negatives": nouns,
@@ -183,11 +183,11 @@ class Negatives:
             ),
             "mentioned_relations": sampler.mentions.relations.pad(images, at_least=1)[0],
         }
-        return {name: torch.from_numpy(array) for name, array in made.items()}
+        return {name: torch.from_numpy(array) for name, array in arrays_by_name.items()}
 
 
 class Contrast:
-    """Adversarial captions of each caption (VSE-C, section 3.3), drawn anew for every epoch."""
+    """Adversarial captions of each caption (VSE-C, section 3.3), drawn again for every epoch."""
 
     def __init__(self, sampler: Draws) -> None:
         self.sampler = sampler
@@ -216,7 +216,7 @@ def blocks(num: int, size: int) -> Iterator[np.ndarray]:
 
 
 class Siblings:
-    """The sentence vector of another caption of the same image, drawn anew for each caption and epoch."""
+    """The sentence vector of another caption of the same image, drawn for each caption and epoch."""
 
     def __init__(self, examples: Examples, seed: int) -> None:
         self.examples, self.seed = examples, seed
@@ -245,35 +245,37 @@ class Siblings:
 
 
 class Unpaired:
-    """Semi-supervision (jWAE, section 4): captions whose image is not known come with an image of their kind.
+    """Semi-supervision (jWAE, section 4): captions without a known image get the image of another such caption.
 
-    Each epoch, the images of all captions that are not `paired` are dealt among them anew.
+    The images of all captions that are not `paired` are shuffled among them in every epoch.
     """
 
     def __init__(self, examples: Examples, paired: np.ndarray, seed: int) -> None:
-        """`paired` (captions,): whose image is known."""
+        """`paired` (captions,): whether the image of a caption is known."""
         self.examples, self.paired, self.seed = examples, paired, seed
         self.rest = np.flatnonzero(~paired)
         self.place = np.cumsum(~paired) - 1
-        self._dealt = (-1, self.rest)  # of which epoch, and how
+        self._dealt = (-1, self.rest)  # epoch, and its order
 
     def dealt(self, epoch: int) -> np.ndarray:
-        """For each caption that is not paired, in their order, the caption whose image it gets; once an epoch, since
-        dealing the captions of COCO takes as long as a step."""
+        """For each caption that is not paired, the caption whose image it gets.
+
+        Cached for the epoch, because a permutation of COCO's captions takes as long as a step.
+        """
         if self._dealt[0] != epoch:
             self._dealt = epoch, self.rest[keyed.permutation(self.seed, epoch, "unpaired", len(self.rest))]
         return self._dealt[1]
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
         """`image_group` as dealt, whose features the batch gets; paired (batch,)."""
-        known = self.paired[captions]
-        given = images.copy()
-        given[~known] = self.examples.image[self.dealt(epoch)[self.place[captions[~known]]]]
-        return {"image_group": torch.from_numpy(given), "paired": torch.from_numpy(known)}
+        paired = self.paired[captions]
+        groups = images.copy()
+        groups[~paired] = self.examples.image[self.dealt(epoch)[self.place[captions[~paired]]]]
+        return {"image_group": torch.from_numpy(groups), "paired": torch.from_numpy(paired)}
 
 
 def known_images(num_images: int, share: float, seed: int) -> np.ndarray:
-    """Which images' captions are known to be theirs: the same for all families, and more of them as the share grows."""
+    """Mask of the images with known captions, the same for all families; a larger share has these and more."""
     known = np.zeros(num_images, dtype=bool)
     known[keyed.permutation(seed, 0, "known pairs", num_images)[: max(1, round(share * num_images))]] = True
     return known
@@ -283,9 +285,9 @@ SHARE_OF_FEATURES = 1 / 3  # of a trial's memory on a GPU that features may take
 
 
 class Transfer:
-    """Brings batches to a device: on a GPU from pinned memory, in a stream of its own beside the step that runs.
+    """Brings batches to a device: on a GPU from pinned memory, in its own stream, parallel to the running step.
 
-    part: of the GPU that this trial may use, where several share it.
+    `part` is the share of the GPU for this trial, if several share it.
     """
 
     def __init__(self, device: torch.device, part: float = 1.0) -> None:
@@ -294,9 +296,9 @@ class Transfer:
         self.kept: dict[str, Tensor] = {}  # features of all images, by name
 
     def keep(self, name: str, features: np.ndarray) -> None:
-        """Moves features (images, ...) to the GPU for good, if they fit beside the steps.
+        """Keeps features (images, ...) on the GPU, if they leave enough memory for the steps.
 
-        Batches are then sent without them: `sent` looks up those of the images in `image_group`.
+        Batches then carry no features: `sent` looks up the rows of `image_group`.
         """
         if not self._room_for(features.nbytes):
             return
@@ -308,12 +310,12 @@ class Transfer:
     def _room_for(self, num_bytes: int) -> bool:
         if self.device.type != "cuda":
             return False
-        torch.cuda.empty_cache()  # what an earlier trial of this process has left to torch is free
+        torch.cuda.empty_cache()  # torch caches memory of an earlier trial of this process
         free, whole = torch.cuda.mem_get_info(self.device)
         return num_bytes <= SHARE_OF_FEATURES * min(free, self.part * whole)
 
     def pinned(self, batch: Batch) -> Batch:
-        """The batch as a GPU copies it without the processor; to be made where batches are, ahead of the step."""
+        """The batch in pinned memory, for asynchronous copies; called in the thread that makes batches."""
         if self.stream is None:
             return batch
         return {name: value.pin_memory() for name, value in batch.items()}

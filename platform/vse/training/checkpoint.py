@@ -53,26 +53,37 @@ Chosen = tuple[str, str]
 class Checkpoints:
     """The checkpoints of one run in a folder; `extra` files (text pipeline, configuration) go into each.
 
-    held: the lock on the run. Whoever has lost it writes none.
+    `lease` is the lock on the run; a job that has lost it writes nothing.
     """
 
-    def __init__(self, folder: Folder, extra: Mapping[str, Any] | None = None, held: LeaseHandle | None = None) -> None:
-        self.folder, self.extra, self.held = folder, dict(extra or {}), held or LeaseHandle()
+    def __init__(
+        self, folder: Folder, extra: Mapping[str, Any] | None = None, lease: LeaseHandle | None = None
+    ) -> None:
+        self.folder, self.extra, self.lease = folder, dict(extra or {}), lease or LeaseHandle()
 
     def save(
         self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]
     ) -> Folder:
-        """Write a checkpoint, then drop those that are neither the newest nor the best.
+        """Write a checkpoint, then delete all others except the best.
 
-        Raises TakenOver if another job trains the run by now, and StorageError where writing fails. The lock is
-        looked at before every change, any of which may take minutes where the network comes and goes; such an outage is
-        harmless unless it begins between the last look and the question whether there is a manifest.
+        The lock is checked before every change, because a change may take minutes on an unstable network. An outage is
+        harmless unless it begins between the last check and the request for the manifest.
+
+        Args:
+            progress: of the training.
+            model: its weights.
+            optimizers: their states.
+            scaler: state of the gradient scaler.
+
+        Raises:
+            TakenOver: if another job trains the run now.
+            StorageError: if writing fails.
         """
         name = f"epoch-{progress.epoch:04d}" + (f"-{progress.step:06d}" if progress.step else "")
         target, entries = self.folder.child(name), dict[str, dict[str, Any]]()
 
         def write(file: str, data: bytes) -> None:
-            entries[file] = entry_of(data)  # of what is meant to be there: a store would be asked for all of it again
+            entries[file] = entry_of(data)  # of the written data, so that it is not read back from S3
             self._write(target, file, data)
 
         write("model.safetensors", save(_contiguous(model.state_dict())))
@@ -80,40 +91,40 @@ class Checkpoints:
         write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
             write(file, as_json(content))
-        self.held.check()
+        self.lease.check()
         target.commit_manifest(entries, {"files": entries})
         for old in self.folder.names():
             if old not in (name, f"epoch-{progress.best:04d}"):
-                self.held.check()  # after they were listed: of what is another's none is deleted
+                self.lease.check()  # after listing, so that no file of another job is deleted
                 self.folder.delete(old)
         return target
 
     def _write(self, target: Folder, file: str, data: bytes) -> None:
-        """Write a file of a checkpoint if the run is still held; on S3 only over what was there when it was.
+        """Write a file of a checkpoint if the run is still locked; on S3 only over the version of that moment.
 
-        Or a write that is tried again until the network is back would come down on the file of a job that took the run
+        Otherwise a write that is retried until the network is back could replace a file of a job that has taken the run
         over meanwhile. Raises as `save`.
         """
-        if target.is_local:  # by a lock of the system, which is never lost
+        if target.is_local:  # the system's lock is never lost
             target.write_bytes(file, data)
             return
         before = target.info(file)
-        self.held.check()
+        self.lease.check()
         try:
             target.write_over(file, data, before.tag if before else "")
         except StorageError:
-            self.held.check()  # that it was lost says more
+            self.lease.check()  # a lost lock is the better message
             raise
 
     def newest(self) -> Folder | None:
-        """The checkpoint with the most work in it whose files are all intact; damaged ones are passed over.
+        """The latest checkpoint whose files are all intact.
 
-        So is one whose best epoch is lost: to go on from it would end with a result and no model.
+        A checkpoint whose best epoch is lost does not count, because a training from it could end without a model.
         """
         for name in sorted(self.folder.names(), reverse=True):
-            found = self.folder.child(name)
-            if found.read_manifest() is not None and self._best_of(found) is not None:
-                return found
+            checkpoint = self.folder.child(name)
+            if checkpoint.read_manifest() is not None and self._best_of(checkpoint) is not None:
+                return checkpoint
         return None
 
     def _best_of(self, checkpoint: Folder) -> Folder | None:
@@ -121,8 +132,8 @@ class Checkpoints:
         best = checkpoint.read_json("progress.json").get("best")
         if not best:
             return checkpoint
-        found = self.folder.child(f"epoch-{best:04d}")
-        return found if found == checkpoint or found.read_manifest() is not None else None
+        kept = self.folder.child(f"epoch-{best:04d}")
+        return kept if kept == checkpoint or kept.read_manifest() is not None else None
 
     def best(self) -> Folder | None:
         """The checkpoint of the best validation."""

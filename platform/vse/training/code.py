@@ -1,4 +1,4 @@
-"""Which code trained a run: recorded with its results, to tell them from results of other code."""
+"""The code that trained a run, recorded with its results, so results of other code can be recognised."""
 
 import ast
 import functools
@@ -13,7 +13,7 @@ import vse
 from vse.registry import ComponentConfig
 from vse.workspace.provenance import code_digits, git_state
 
-# Where what decides weights lies, and which of them are kept
+# Sources that decide weights, and which of them are kept
 SOURCES = (
     *("config.py", "registry.py", "determinism.py", "storage/parallel_reads.py"),
     *("data", "text", "adversaries", "features", "models", "objectives", "training", "stages"),
@@ -22,7 +22,7 @@ SOURCES = (
 
 
 class Sources:
-    """Texts of modules by name, less the package's own name; parsed when first asked for."""
+    """Sources of modules by name, without the package's name; parsed on first use."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self.texts = texts
@@ -30,11 +30,11 @@ class Sources:
 
     @classmethod
     def read(cls, folder: Path) -> "Sources":
-        """`SOURCES` of the package in a folder, as they are now."""
+        """The present `SOURCES` of the package in a folder."""
         texts: dict[str, str] = {}
         for source in SOURCES:
-            place = folder / source
-            for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            path = folder / source
+            for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
                 text, lists = file.read_text(encoding="utf-8"), file.with_suffix(".toml")
                 if lists.exists():  # the word lists of the module, as one more statement
                     text += f"\n{tomllib.loads(lists.read_text(encoding='utf-8'))!r}\n"
@@ -42,21 +42,21 @@ class Sources:
         return cls(texts)
 
     def digest(self, module: str) -> str:
-        """Digest of what a module says, less comments, docstrings and layout; comparable within a version of Python."""
+        """Digest of a module without comments, docstrings and layout; comparable within a version of Python."""
         return self._parse(module)[0]
 
     def reached(self, modules: Iterable[str]) -> set[str]:
-        """Those of these modules that there are, what they import, and so on.
+        """The existing ones of these modules, and all modules that they import, directly or indirectly.
 
-        The `__init__` of a package belongs to it where a name of its own is imported, and not where one of its modules
-        is: it is what lists the components that there are.
+        The `__init__` of a package is included if a name of its own is imported, but not for an import of one of its
+        modules, because it lists all components.
         """
-        found, waiting = set[str](), [module for module in modules if module in self.texts]
+        closure, waiting = set[str](), [module for module in modules if module in self.texts]
         while waiting:
-            if (module := waiting.pop()) not in found:
-                found.add(module)
+            if (module := waiting.pop()) not in closure:
+                closure.add(module)
                 waiting += self._parse(module)[1]
-        return found
+        return closure
 
     def _parse(self, module: str) -> tuple[str, frozenset[str]]:
         if module not in self._parsed:
@@ -66,7 +66,7 @@ class Sources:
                 documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
                 if documented and ast.get_docstring(node, clean=False) is not None:
                     del node.body[0]
-            # not the tree, which is megabytes over all modules, and would be hashed for every run that is asked about
+            # only the digest: the trees of all modules take megabytes, and hashing them takes time for every run
             self._parsed[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(imported)
         return self._parsed[module]
 
@@ -82,7 +82,7 @@ class Sources:
                     yield from filter(None, [self._module(node.module) or self._package(node.module)])
 
     def _module(self, name: str) -> str:
-        """The key of that full name; "" where it is no module of ours."""
+        """The key of a full name; "" if it is no module of ours."""
         package, _, module = name.partition(".")
         return module if package == vse.__name__ and module in self.texts else ""
 
@@ -92,14 +92,14 @@ class Sources:
 
 _BEGINS = "stages.train"
 Code = Mapping[str, Any]
-"""`digest` of the sources that a run reads, whose own `components` are named, and, where they lie in a repository, its
-`commit` and whether files are `changed` from it."""
+"""`digest` of the sources of a run with its own `components`, and in a repository the `commit` and whether files are
+`changed` from it."""
 
 
 def this_code(config: Any) -> dict[str, Any]:
-    """The code of this process that trains a configuration, as it was when it first asked for any.
+    """The code of this process that trains a configuration, read once.
 
-    Other families and losses are not of it: to add one makes no earlier run another code's.
+    Other families and losses are not included, so adding one does not change the code of earlier runs.
     """
     sources, git = read_code()
     of_git = {"commit": git["commit"], "changed": bool(git["changed_files"])} if git else {}
@@ -109,22 +109,21 @@ def this_code(config: Any) -> dict[str, Any]:
 
 @functools.cache
 def read_code() -> tuple[Sources, dict[str, Any]]:
-    """The sources of this process and their state in git, read once: what is edited later is not what it runs."""
-    code_digits()  # which the run is tagged with, once its stages are done
+    """The sources of this process and their state in git, read once, because later edits do not affect it."""
+    code_digits()  # cached now for the tag that a run gets after its stages
     return Sources.read(Path(vse.__file__).parent), git_state()
 
 
 def digest_of(sources: Sources, components: Iterable[str]) -> str:
-    """Eight digits over the sources that a training with those components reads: what is imported from where it begins
-    and by them."""
-    found = hashlib.sha256()
+    """Eight digits over the sources of a training: all imports of the training stage and of these components."""
+    digest = hashlib.sha256()
     for module in sorted(sources.reached([_BEGINS, *components])):
-        found.update(f"{module}\n{sources.digest(module)}\n".encode())
-    return found.hexdigest()[:8]
+        digest.update(f"{module}\n{sources.digest(module)}\n".encode())
+    return digest.hexdigest()[:8]
 
 
 def _modules(value: Any) -> Iterator[str]:
-    """Where the components of a configuration are written."""
+    """The modules of a configuration's components."""
     if isinstance(value, ComponentConfig):
         yield type(value).__module__.partition(".")[2]
     if is_dataclass(value):
@@ -133,12 +132,12 @@ def _modules(value: Any) -> Iterator[str]:
 
 
 def others(code: Iterable[Code]) -> list[Code]:
-    """Those whose sources are not this process's."""
+    """The codes whose sources differ from those of this process."""
     return [each for each in code if each["digest"] != digest_of(read_code()[0], each.get("components", ()))]
 
 
 def name_of(code: Code, digits: int = 40) -> str:
-    """So many digits of its commit, and whether that was changed; of its sources where no commit is known."""
+    """The commit with `digits` digits, and whether files were changed; without a commit, the digest of the sources."""
     if "commit" not in code:
         return f"code {code['digest']}"
     return f"commit {code['commit'][:digits]}{' with changes' * code['changed']}"
@@ -149,10 +148,10 @@ def names_of(code: Iterable[Code]) -> str:
     return ", ".join(dict.fromkeys(name_of(each, 8) for each in code))
 
 
-def warning(made: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
-    """One line if some of `made`, codes by name, is of other code, else "". again: how to make it anew."""
-    theirs = {name: found for name, code in made.items() if (found := others(code))}
+def warning(codes: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
+    """One line if some of the codes by name are other code, else ""; `again` says how to repeat the work."""
+    theirs = {name: other for name, code in codes.items() if (other := others(code))}
     if not theirs:
         return ""
-    by = names_of(each for found in theirs.values() for each in found)
+    by = names_of(each for other in theirs.values() for each in other)
     return f"warning: {len(theirs)} {what} were made with other code ({by}); to make them again, {again}"

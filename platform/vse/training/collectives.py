@@ -35,14 +35,14 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
     result: T | None = None
     try:
         result = work()
-    except Exception as found:
-        error = found
-    told: list[Any] = [None] * workers
+    except Exception as failure:
+        error = failure
+    messages: list[Any] = [None] * workers
     mine = None if error is None else (_kind(error, alike), type(error).__name__, str(error))
-    dist.all_gather_object(told, mine)
+    dist.all_gather_object(messages, mine)
     if error is not None:
         raise error
-    for other, trouble in enumerate(told):
+    for other, trouble in enumerate(messages):
         if trouble is not None:
             kind, name, text = trouble
             raise PeerFailed(f"worker {other}: {name}: {text}") if kind is None else alike[kind](text)
@@ -51,10 +51,10 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
 
 def told_by_first(value: T) -> T:
     """Worker 0's value, on every worker."""
-    told = [value]
+    values = [value]
     if world()[1] > 1:
-        dist.broadcast_object_list(told, 0)
-    return told[0]
+        dist.broadcast_object_list(values, 0)
+    return values[0]
 
 
 def _kind(error: Exception, alike: tuple[type[Exception], ...]) -> int | None:
@@ -121,7 +121,7 @@ def gather(
 def _sizes(group: Tensor, times: list[int]) -> tuple[list[int], list[int]]:
     """(rows of every worker, the longest of each time), in one exchange of which a GPU reads the result once."""
     own = torch.tensor([len(group), *times], device=group.device)
-    found = [torch.empty_like(own) for _ in range(world()[1])]
-    dist.all_gather(found, own)
-    rows, *longest = torch.stack(found, dim=1).tolist()
+    gathered = [torch.empty_like(own) for _ in range(world()[1])]
+    dist.all_gather(gathered, own)
+    rows, *longest = torch.stack(gathered, dim=1).tolist()
     return rows, [max(each) for each in longest]

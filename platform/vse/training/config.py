@@ -118,13 +118,13 @@ def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> N
 
     A worker computes on one GPU or a part of it, and NCCL takes no two ranks of one group on the same GPU.
     """
-    asked = f"{under}gpus_per_worker={gpus_per_worker:g}"
+    setting = f"{under}gpus_per_worker={gpus_per_worker:g}"
     if gpus_per_worker > 1:
         instead = f"{under}workers={math.ceil(workers * gpus_per_worker)} {under}gpus_per_worker=1"
-        raise InputError(f"{asked}: a worker computes on one GPU; use {instead}")
+        raise InputError(f"{setting}: a worker computes on one GPU; use {instead}")
     if workers > 1 and 0 < gpus_per_worker < 1:
         several = f"{under}workers={workers}"
-        raise InputError(f"{asked}: workers of one training cannot share a GPU; with {several} give each a whole one")
+        raise InputError(f"{setting}: workers of one training cannot share a GPU; with {several} give each a whole one")
 
 
 def identity(config: RunConfig) -> RunConfig:

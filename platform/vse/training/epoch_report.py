@@ -25,15 +25,15 @@ def kept_in_warmup(config: RunConfig, best: int) -> str:
     )
 
 
-MOST_LOSSES = 3  # losses told by name
+MOST_LOSSES = 3  # losses shown by name
 _VALIDATION = ("val/i2t/r1", "val/t2i/r1", "val/rsum")
 
 
 def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
     """`epoch 4/8  train/sent 0.301  val/i2t/r1 25.000 …` of the numbers of an epoch (1-based).
 
-    Up to three losses that weigh anything are told by name; of more those in the objective's `matching`, or else their
-    weighted sum.
+    Up to three losses with a weight are shown by name. If there are more, the losses of the objective's
+    `matching` are shown, or else the weighted sum.
     """
     objective: Objective = registry.build("objective", config.objective)
     shown = [*_losses(objective, numbers, epoch), *((key, numbers[key]) for key in _VALIDATION if key in numbers)]
@@ -43,10 +43,10 @@ def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> s
 
 def _losses(objective: Objective, numbers: Mapping[str, float], epoch: int) -> Iterator[tuple[str, float]]:
     weights = {name: weight for name, weight in objective.weights(epoch - 1).items() if weight}
-    told = [name for name in weights if f"train/{name}" in numbers]
-    if len(told) > MOST_LOSSES:
-        matching = [name for name in told if name in objective.matching]
+    shown = [name for name in weights if f"train/{name}" in numbers]
+    if len(shown) > MOST_LOSSES:
+        matching = [name for name in shown if name in objective.matching]
         if not matching:
-            yield f"sum of {len(told)} losses", sum(weights[name] * numbers[f"train/{name}"] for name in told)
-        told = matching
-    yield from ((f"train/{name}", numbers[f"train/{name}"]) for name in told)
+            yield f"sum of {len(shown)} losses", sum(weights[name] * numbers[f"train/{name}"] for name in shown)
+        shown = matching
+    yield from ((f"train/{name}", numbers[f"train/{name}"]) for name in shown)

@@ -36,8 +36,8 @@ class SentenceVectors:
 
     def of(self, captions: np.ndarray) -> Tensor:
         """(len(captions), dim) in single precision (double where `values` are): the vectors of these captions."""
-        found = torch.from_numpy(np.ascontiguousarray(self.values[self.row[captions]]))
-        return found.to(torch.promote_types(found.dtype, torch.float32))  # several times as fast as NumPy's
+        vectors = torch.from_numpy(np.ascontiguousarray(self.values[self.row[captions]]))
+        return vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # several times as fast as NumPy's
 
 
 @runtime_checkable
@@ -51,8 +51,8 @@ class SentenceSource(Protocol):
 class Texts:
     """Captions as ids: tokens between <start> and <end>, and components by vocabulary id, one row a caption.
 
-    sentence: vectors made without training, for families that read them. nouns, modifiers: what the captions say beside
-    their objects and attributes, which is no negative of theirs.
+    `sentence` are vectors from fitted features, for families that read them. `nouns` and `modifiers` are further words
+    of the captions, which are no objects or attributes but must not become negatives.
     """
 
     tokens: Ragged
@@ -85,7 +85,7 @@ class Examples:
         return len(self.texts)
 
     def release(self) -> None:
-        """Give pages of memory-mapped arrays back; those that are read again come from the page cache or the disk."""
+        """Release pages of memory-mapped arrays; later reads come from the page cache or the disk."""
         sentence = self.texts.sentence
         for array in (*self.features.values(), *([] if sentence is None else [sentence.values])):
             if isinstance(array.base, mmap.mmap):
@@ -122,14 +122,14 @@ def encode_texts(
     left out: as <unk> it would be aligned with regions, and be a negative of others, for every word it may stand for.
     """
     tokens = [[START, *(vocabulary.encode(words(c)) or [UNKNOWN]), END] for c in captions]
-    found = [parses.components(c) if parses else None for c in captions]
+    components = [parses.components(c) if parses else None for c in captions]
 
     def rows(items: Callable[[Components], list[tuple[str, ...]]], width: int | None) -> Ragged:
         encoded = []
-        for parsed in found:
+        for parsed in components:
             row = [tuple(vocabulary.encode(item)) for item in dict.fromkeys(items(parsed))] if parsed else []
-            known = [item for item in row if UNKNOWN not in item]
-            encoded.append([item[0] for item in known] if width is None else known)
+            kept = [item for item in row if UNKNOWN not in item]
+            encoded.append([item[0] for item in kept] if width is None else kept)
         return Ragged.of(encoded, width)
 
     return Texts(
@@ -145,14 +145,14 @@ def encode_texts(
 
 @dataclass(frozen=True, eq=False)
 class EncodedCaptions:
-    """Captions of a split as a vocabulary has them, less their sentence vectors; fields as of `Examples`."""
+    """Captions of a split as ids of a vocabulary, without sentence vectors; fields as of `Examples`."""
 
     texts: Texts
     text_group: np.ndarray
 
 
 def encode_captions(split: Split, vocabulary: Vocabulary, parses: ComponentSource | None) -> EncodedCaptions:
-    """What of `examples_of` takes long and depends on nothing else."""
+    """The slow part of `examples_of`, which depends on these arguments only."""
     texts = [c.text for c in split.captions]
     groups: dict[str, int] = {}
     text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)
@@ -167,11 +167,19 @@ def examples_of(
     sentences: SentenceSource | None = None,
     encoded: EncodedCaptions | None = None,
 ) -> Examples:
-    """Arrays of a split whose images have the given features, in the order of `split.images`; `encoded`: its captions
-    by this vocabulary and these parses, where they are known."""
+    """Arrays of a split.
+
+    Args:
+        split: images and captions.
+        features: by output, in the order of `split.images`.
+        vocabulary: of the ids.
+        parses: components of the captions, if the family reads them.
+        sentences: vectors of whole captions, if the family reads them.
+        encoded: the result of `encode_captions` for these, if it exists.
+    """
     for name, array in features.items():
         assert len(array) == len(split.images), f"{name}: {len(array)} rows for {len(split.images)} images"
-    found = encoded or encode_captions(split, vocabulary, parses)
+    encoded = encoded or encode_captions(split, vocabulary, parses)
     vectors = None if sentences is None else sentences.vectors([c.text for c in split.captions])
-    texts = replace(found.texts, sentence=vectors)
-    return Examples(features, texts, split.caption_to_image, found.text_group, len(split.images))
+    texts = replace(encoded.texts, sentence=vectors)
+    return Examples(features, texts, split.caption_to_image, encoded.text_group, len(split.images))

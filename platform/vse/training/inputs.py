@@ -48,24 +48,23 @@ from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, en
 
 T = TypeVar("T")
 
-MOST_SHARED = 8  # things of one data set: a few vocabularies and what is encoded by them, as of two kinds of family
+MOST_SHARED = 8  # cached values of one data set: a few vocabularies and the captions encoded by them
 _shared: "WeakKeyDictionary[Records, dict[Hashable, Any]]" = WeakKeyDictionary()
 
 
 def shared(records: Records, key: Hashable, make: Callable[[], T]) -> T:
-    """What `make` gives, made once for these records, as long as they live. `key`: all else that decides it.
+    """The result of `make`, cached as long as the records live. `key` identifies it among all results for them.
 
-    Nobody may change what is given. Processes that were told of the records by name have them but once
-    (`pipeline.describe`).
+    The result must not be changed. A process has each data set once (`stages.describe`).
     """
-    known = _shared.setdefault(records, {})
-    if key in known:
-        known[key] = known.pop(key)  # the latest is the last
+    cached = _shared.setdefault(records, {})
+    if key in cached:
+        cached[key] = cached.pop(key)  # the latest is the last
     else:
-        while len(known) >= MOST_SHARED:
-            del known[next(iter(known))]
-        known[key] = make()
-    return known[key]
+        while len(cached) >= MOST_SHARED:
+            del cached[next(iter(cached))]
+        cached[key] = make()
+    return cached[key]
 
 
 log = logging.getLogger(__name__)
@@ -104,12 +103,12 @@ class Sentences(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What earlier stages made, opened for reading. `parses` is None for families that read no components.
+    """Outputs of earlier stages, opened for reading. `parses` is None for families that read no components.
 
-    vectors: gives the given word vectors of a vocabulary; sentences: vectors of whole captions, for families that read
-    them; candidates: adversaries of the training captions, for objectives over them; words: which words are `pools`;
-    words_split: the split whose captions these are counted in; words_records, words_parses: the data whose split it is,
-    if they are not those of `records`.
+    `vectors` returns the pre-trained word vectors of a vocabulary. `sentences` are vectors of whole captions, for
+    families that read them. `candidates` are adversaries of the training captions, for objectives over them. `words`
+    are rules for `pools`, whose words are counted in the captions of `words_split` of these records, or of
+    `words_records` with their parses.
     """
 
     records: Records
@@ -133,7 +132,7 @@ class Material:
 
     @cached_property
     def pools(self) -> WordPools:
-        """Words of the captions of `words_split`: those that serve as negatives, and those of disjoint attacks."""
+        """Words of the captions of `words_split`, for negatives and for disjoint attacks."""
         captions, parses = self.counted
 
         def make() -> WordPools:
@@ -154,10 +153,10 @@ class TrainingInputs:
     val: Examples
     truth: np.ndarray | None = None  # (images, captions) of the training split, for the control arm that knows
     contrast: ContrastSampler | None = None
-    coverage: Mapping[str, float] = field(default_factory=dict)  # what word vectors and the vocabulary know
+    coverage: Mapping[str, float] = field(default_factory=dict)  # of the vocabulary by word vectors
 
     def checkpoint_files(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
-        """What a checkpoint needs beside weights: vocabulary, sizes of the family, identity of everything outside."""
+        """Contents of a checkpoint other than weights: vocabulary, sizes of the family, fingerprints of its inputs."""
         vectors = self.context.word_vectors
         return {
             "vocabulary.json": json.loads(self.vocabulary.to_json()),
@@ -185,14 +184,14 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
     train, val = (material.records.split(name) for name in ("train", "val"))
     parses = material.parses if inputs.components else None
     vocabulary = training_vocabulary(config, material.records, parses)
-    vectors, known = None, {}
+    vectors, shares = None, {}
     if material.vectors is not None:
         given = material.vectors((*SPECIAL, *vocabulary.words))
-        vectors, known = torch.from_numpy(given.vectors), coverage(given, word_counts(train)).numbers()
+        vectors, shares = torch.from_numpy(given.vectors), coverage(given, word_counts(train)).numbers()
     contrast = _contrast(config, material, train, vocabulary)
     if contrast is not None:
         unknown = contrast.unknown
-        known |= {"contrast/left_out": unknown["left_out"] / max(unknown["alternatives"], 1)}
+        shares |= {"contrast/left_out": unknown["left_out"] / max(unknown["alternatives"], 1)}
     context = Context(
         len(vocabulary),
         {inputs.image: material.features.channels(inputs.image)},
@@ -213,7 +212,7 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         val=examples(val),
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
         contrast=contrast,
-        coverage=known,
+        coverage=shares,
     )
 
 
@@ -283,10 +282,10 @@ def _vocabulary(min_count: float, train: Split, parses: Parses | None) -> Vocabu
     lemmas: Counter[str] = Counter()
     for text in texts if parses is not None else ():
         assert parses is not None
-        found = parses.components(text)
-        lemmas.update(o.word for o in found.objects)
-        lemmas.update(word for a in found.attributes for word in (a.word, a.noun))
-        lemmas.update(word for r in found.relations for word in (r.subject, r.word, r.object))
+        components = parses.components(text)
+        lemmas.update(o.word for o in components.objects)
+        lemmas.update(word for a in components.attributes for word in (a.word, a.noun))
+        lemmas.update(word for r in components.relations for word in (r.subject, r.word, r.object))
     return build_vocabulary(texts, min_count, lemmas)
 
 
@@ -296,19 +295,18 @@ def known_captions(config: RunConfig, train: Examples) -> np.ndarray:
 
 
 def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, counts: NegativeCounts | None) -> Collator:
-    """Batches of the training split, with negatives where the objective wants them.
+    """Batches of the training split, with negatives if the objective needs them.
 
-    An epoch passes over all captions, or over those whose image is known where the others are left out: it is then as
-    much shorter as there are fewer of them.
+    An epoch passes over all captions, or without `train.unpaired` over the captions with a known image.
     """
-    known, extras = known_captions(config, data.train), list[Extra]()
+    captions, extras = known_captions(config, data.train), list[Extra]()
     if config.train.unpaired:
         name = registry.name_of("objective", config.objective)
         if not registry.component("objective", name).semi_supervised:
             raise InputError(f"train.unpaired: objective={name} needs the image of every caption")
-        paired = np.isin(np.arange(len(data.train)), known)
+        paired = np.isin(np.arange(len(data.train)), captions)
         extras.append(Unpaired(data.train, paired, config.seed))
-        known = np.arange(len(data.train))
+        captions = np.arange(len(data.train))
     if inputs.siblings:
         extras.append(Siblings(data.train, config.seed))
     if data.truth is not None:
@@ -321,15 +319,15 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed, one_spelling(ids))))
     if data.contrast is not None:
         extras.append(Contrast(data.contrast))
-    return Collator(data.train, inputs.image, inputs.components, config.seed, extras, known)
+    return Collator(data.train, inputs.image, inputs.components, config.seed, extras, captions)
 
 
 def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
-    """The training pools as sorted vocabulary ids; words outside the vocabulary serve nobody."""
+    """The training pools as sorted vocabulary ids, without words outside the vocabulary."""
     ids = {}
     for kind, entries in pools.training.words().items():
-        found = set(vocabulary.encode(entries)) - {UNKNOWN}
-        ids[kind] = np.array(sorted(found), dtype=np.int64)
+        numbers = set(vocabulary.encode(entries)) - {UNKNOWN}
+        ids[kind] = np.array(sorted(numbers), dtype=np.int64)
         if not len(ids[kind]):
             raise InputError(
                 f"no {kind} occur often enough in the training captions to serve as negatives; "
@@ -339,9 +337,9 @@ def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
 
 
 def run_fingerprint(config: RunConfig, material: Material) -> str:
-    """Eight digits over `REVISION`, the `identity` of the configuration (seed included) and what earlier stages made.
+    """Eight digits over `REVISION`, the `identity` of the configuration (with seed) and the outputs of earlier stages.
 
-    A run goes on with other workers, as long as these do the same steps.
+    A run may continue with another number of workers, if these do the same steps.
     """
     return fingerprint([REVISION, identity(config), dict(material.fingerprints)])
 
@@ -370,9 +368,9 @@ OWN_CAPTIONS = "captions"  # text.word_vectors: made of the training captions
 
 
 def without_vectors(config: RunConfig) -> str:
-    """That no word vectors are named although the family's paper starts from pre-trained ones; else empty.
+    """A line if no word vectors are set although the family's paper starts from pre-trained ones; else empty.
 
-    Scenes have a vocabulary of a hundred words or so, and nothing is said of them.
+    Scenes get no line, because their vocabulary has about a hundred words.
     """
     family = registry.component("family", registry.name_of("family", config.model))
     scenes = registry.name_of("source", config.data) == "scenes"
@@ -383,9 +381,9 @@ def without_vectors(config: RunConfig) -> str:
 
 
 def tell_coverage(config: RunConfig, vectors: WordVectors, vocabulary: Vocabulary) -> None:
-    """Log how much of the training vocabulary the vectors know: a warning if it is less than half."""
-    known = vector_coverage(vectors, vocabulary)
-    log.log(logging.WARNING if known.most_missing else logging.INFO, "%s", known.line(config.text.word_vectors))
+    """Log the share of the training vocabulary with a vector: a warning if it is less than half."""
+    result = vector_coverage(vectors, vocabulary)
+    log.log(logging.WARNING if result.most_missing else logging.INFO, "%s", result.line(config.text.word_vectors))
 
 
 def vector_coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:

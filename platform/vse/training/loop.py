@@ -1,4 +1,4 @@
-"""The training loop: epochs, checkpoints, selection. It knows no family by name and no tracker."""
+"""The training loop: epochs, checkpoints, selection. It is independent of families and of tracking."""
 
 import contextlib
 import functools
@@ -26,15 +26,15 @@ from vse.training.step import Stepper, learning_rate
 
 COLLAPSE = "train/collapse"  # an epoch's loss per caption as a share of its level when all codes coincide
 _NEAR = 0.02
-_BY_CHANCE = 5  # R@10 over R@1: 10 where codes say nothing, below 4 where a model ranks
+_BY_CHANCE = 5  # R@10 over R@1: 10 by chance, below 4 for a model that ranks
 
 
 def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
-    """One line of advice where the numbers of an epoch (1-based) are those of collapsed codes, else empty.
+    """One line of advice if the numbers of an epoch (1-based) are those of collapsed codes, else empty.
 
-    A share well above one is no collapse: codes fresh from a phase with the sum over negatives are worse than equal
-    under the hardest ones, and apart. Nor is the level itself if validation, if it was due, finds images: with few
-    data or many alike the hardest negative may stand as far before the right one at one time as behind it at another.
+    A share well above one is no collapse: after a phase with the sum over negatives, distinct codes can score worse
+    under the hardest negatives than equal ones. A share of one is no collapse either if validation ranks images well:
+    with few or similar data, the hardest negative may win as often as it loses.
     """
     if COLLAPSE not in numbers or abs(numbers[COLLAPSE] - 1) > _NEAR:
         return ""
@@ -52,18 +52,20 @@ def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str
 
 
 Numbers = dict[str, float]
-KNOWN = "paired captions"  # among the numbers of a step: how many come with their own image
-ASK_EVERY = 8  # steps between rank 0 telling the others whether to save; each time they wait for one another
+KNOWN = "paired captions"  # number of captions with their own image, among the numbers of a step
+ASK_EVERY = 8  # steps between broadcasts of whether to save, which synchronise the workers
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the loop tells its caller; only rank 0 calls `epoch_done` and `note`.
+    """Callbacks of the loop; only rank 0 calls `epoch_done` and `note`.
 
-    validate: numbers of the model on validation data, `val/rsum` among them; workers call it together and it fails on
-    all of them or on none; epoch_done: (epochs done, numbers of the
-    epoch and `seconds` of all so far); note: one line worth reading; stepped: (captions of this worker's step, seconds
-    it took, seconds of these for which it waited for its batch).
+    Attributes:
+        validate: returns the numbers of the model on validation data, with `val/rsum`. All workers call it together,
+            and it fails on all of them or on none.
+        epoch_done: called with the number of epochs done and the numbers of the epoch, with `seconds` so far.
+        note: called with one line for the log.
+        stepped: called with the captions of this worker's step, its seconds, and the part of these it waited for data.
     """
 
     validate: Callable[[Family], Numbers]
@@ -72,7 +74,7 @@ class Hooks:
     stepped: Callable[[int, float, float], None] | None = None
 
 
-# Errors that a retry would repeat; told by the first kind that they are
+# Errors that a retry would repeat; the first matching class counts
 SAID_ONCE = (CredentialsError, InputError, TakenOver, StorageError, Diverged)
 
 
@@ -89,7 +91,7 @@ class PendingNumbers:
 
     @classmethod
     def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "PendingNumbers":
-        """Asks for the numbers, scalars on one device, and does not wait for them."""
+        """Starts the copy of the numbers, scalars on one device, and does not wait for it."""
         values, arrived = torch.stack(list(numbers.values())), None
         if values.is_cuda:
             values, arrived = values.to("cpu", non_blocking=True), torch.cuda.Event()
@@ -97,14 +99,14 @@ class PendingNumbers:
         return cls(epoch, step, captions, tuple(numbers), values, arrived)
 
     def numbers(self) -> dict[str, float]:
-        """The numbers; waits until they are there, which is when their step is computed."""
+        """The numbers; waits until their step is computed."""
         if self.arrived is not None:
             self.arrived.synchronize()
         return dict(zip(self.names, self.values.tolist(), strict=True))
 
 
 class Loop:
-    """Trains one model to the end of its configuration, from wherever its checkpoints stand."""
+    """Trains one model to the end of its configuration, continuing from its newest checkpoint."""
 
     def __init__(
         self,
@@ -117,11 +119,11 @@ class Loop:
     ) -> None:
         self.config, self.family, self.objective = config, family, objective
         self.collate, self.checkpoints, self.hooks = collate, checkpoints, hooks
-        self.counted = time.monotonic()  # until when the time of this run is in its progress
+        self.counted = time.monotonic()  # time up to which `progress` has the seconds of this run
         self.rank, self.workers = world()
         self.device = next(family.parameters()).device
         self.model = self._distributed()
-        self.collapsed = False  # whether that was told
+        self.collapsed = False  # whether a collapse was reported
         self.waited = 0.0  # seconds in which a step waited for its batch
         self.transfer = Transfer(self.device, config.train.gpus_per_worker or 1.0)
         self.unread: PendingNumbers | None = None  # numbers of the last step
@@ -143,7 +145,7 @@ class Loop:
         )
 
     def run(self) -> Progress:
-        """Train until the last epoch, or until `patience` epochs brought nothing better."""
+        """Train until the last epoch, or until `patience` epochs brought no improvement."""
         progress = self.restored()
         while progress.epoch < self.epochs and not self._out_of_patience(progress):
             if (code := this_code(self.config)) not in progress.trained_by:
@@ -152,14 +154,16 @@ class Loop:
         return progress
 
     def restored(self) -> Progress:
-        """Where the checkpoints stand, with model and optimisers as they were. All workers take the one that worker 0
-        finds: with each its own, they would average gradients of different models."""
+        """The progress of the newest checkpoint, with its model and optimiser state restored.
+
+        All workers take the checkpoint that worker 0 chooses, so gradients of different models are never averaged.
+        """
         chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *SAID_ONCE)
         restore = functools.partial(self.checkpoints.restore, told_by_first(chosen), self.family)
         return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler), *SAID_ONCE)
 
     def _count(self, progress: Progress) -> None:
-        """Add the time that has passed since this was last asked: set-up, steps, validation and writing alike."""
+        """Add the time since the last call, which includes set-up, steps, validation and writing."""
         now = time.monotonic()
         passed, self.counted = now - self.counted, now
         progress.seconds += passed
@@ -168,7 +172,7 @@ class Loop:
 
     def _out_of_patience(self, progress: Progress) -> bool:
         patience, every = self.config.train.patience, self.config.train.evaluate_every
-        validated = progress.epoch - progress.epoch % every  # an epoch nobody looked at is no reason to stop
+        validated = progress.epoch - progress.epoch % every  # epochs without validation do not count
         return bool(patience) and progress.best > 0 and validated - progress.best >= patience
 
     def _epoch(self, progress: Progress) -> None:
@@ -177,16 +181,16 @@ class Loop:
         start = saved = time.monotonic()
         before = progress.seconds
         self.family.train()
-        # Closed here and not by the collector, which swallows what a signal raises meanwhile: the stop would be lost.
-        with contextlib.closing(prefetched(lambda rows: self._made(rows, epoch), batches[progress.step :])) as made:
+        # Closed here, not by the garbage collector, which would swallow an exception that a signal raises meanwhile.
+        with contextlib.closing(prefetched(lambda rows: self._batch(rows, epoch), batches[progress.step :])) as ready:
             for step in range(progress.step, len(batches)):
-                asked = time.monotonic()
-                batch = next(made)
-                waited = time.monotonic() - asked
+                begun = time.monotonic()
+                batch = next(ready)
+                waited = time.monotonic() - begun
                 self.waited += waited
                 self._step(progress, batch, step, len(batches), len(batches[step]))
                 if self.hooks.stepped is not None:
-                    self.hooks.stepped(len(batch["sample"]), time.monotonic() - asked, waited)
+                    self.hooks.stepped(len(batch["sample"]), time.monotonic() - begun, waited)
                 if config.train.window and step % steps_of_window == 0:
                     self.collate.examples.release()
                 late = config.train.checkpoint_seconds < time.monotonic() - saved
@@ -228,8 +232,8 @@ class Loop:
             rows = epoch_batches(len(captions), train.batch_size, self.config.seed, epoch)
         return [captions[k] for k in rows]
 
-    def _made(self, captions: np.ndarray, epoch: int) -> Batch:
-        """This worker's share of a batch of captions, with all that the host can do about it."""
+    def _batch(self, captions: np.ndarray, epoch: int) -> Batch:
+        """This worker's share of a batch of captions, prepared on the host."""
         make = self.collate.without_features if self.transfer.kept else self.collate
         batch = make(worker_share(captions, self.rank, self.workers), epoch)
         return self.transfer.pinned(dict(self.family.prepared(batch)))
@@ -241,7 +245,7 @@ class Loop:
         images = len(np.unique(self.collate.examples.image[captions]))
         return max(1, train.window * len(captions) // max(1, images * train.batch_size))
 
-    def _step(self, progress: Progress, made: Batch, step: int, steps: int, captions: int) -> None:
+    def _step(self, progress: Progress, host_batch: Batch, step: int, steps: int, captions: int) -> None:
         """One of an epoch's steps on this worker's share of a global batch of so many captions."""
         epoch = progress.epoch
         # Dropout and the like draw from keys that belong to this step, so a resumed run draws what it would have, on
@@ -249,34 +253,34 @@ class Loop:
         draw = keyed.keys(self.config.seed, epoch, "step", np.array([step]))[0]
         torch.manual_seed(int(draw >> np.uint64(1)))
         self.stepper.set_rate(learning_rate(self.config.optim, epoch + step / steps, self.config.train.epochs))
-        batch = self.transfer.sent(made)
+        batch = self.transfer.sent(host_batch)
         try:
             numbers = self.stepper.step(batch, epoch, epoch * steps + step)
         except Diverged as error:
             raise Diverged(f"epoch {epoch + 1}, step {step + 1}: {error}; try a lower optim.lr") from None
         if "paired" in batch:
-            numbers = numbers | {KNOWN: self._known(batch["paired"])}
+            numbers = numbers | {KNOWN: self._num_paired(batch["paired"])}
         latest = PendingNumbers.of(epoch, step, captions, numbers)
         self._read(progress)  # of the step before this one: a GPU has this one to go on with meanwhile
         self.unread = latest
 
-    def _known(self, paired: Tensor) -> Tensor:
-        """How many captions of the global batch come with their own image."""
-        known = paired.sum()
+    def _num_paired(self, paired: Tensor) -> Tensor:
+        """The number of captions of the global batch with their own image."""
+        count = paired.sum()
         if self.workers > 1:
-            dist.all_reduce(known)
-        return known
+            dist.all_reduce(count)
+        return count
 
     def _read(self, progress: Progress) -> None:
-        """Add up the numbers of the step that is still unread; raises Diverged where one is no number.
+        """Add up the numbers of the last step; raises Diverged if one is not finite.
 
-        To be called before anything is saved or told of the steps so far.
+        Call it before saving or reporting the steps so far.
         """
         if self.unread is None:
             return
         read, self.unread = self.unread, None
         numbers = read.numbers()
-        known = int(numbers.pop(KNOWN, read.captions))
+        num_paired = int(numbers.pop(KNOWN, read.captions))
         for name, number in numbers.items():
             if not math.isfinite(number):
                 if name == "gradient" and self.stepper.scaler.is_enabled() and self.stepper.scaler.get_scale() >= 1:
@@ -284,19 +288,19 @@ class Loop:
                 raise Diverged(
                     f"epoch {read.epoch + 1}, step {read.step + 1}: {name} is {number}; try a lower optim.lr"
                 )
-            entered = 1 if name == "gradient" else known if name in self.objective.matching else read.captions
+            entered = 1 if name == "gradient" else num_paired if name in self.objective.matching else read.captions
             progress.totals[name] = progress.totals.get(name, 0.0) + number
             progress.entered[name] = progress.entered.get(name, 0) + entered
 
     def _agreed(self, late: bool, done: int) -> bool:
-        """Whether to save after so many steps of the epoch: all workers as rank 0, whose clock counts, says."""
+        """Whether to save after `done` steps of the epoch, by the clock of rank 0."""
         if self.workers == 1:
             return late
         if done % ASK_EVERY:
             return False
-        told = torch.tensor([late], dtype=torch.uint8, device=self.device)
-        dist.broadcast(told, 0)
-        return bool(told)
+        decision = torch.tensor([late], dtype=torch.uint8, device=self.device)
+        dist.broadcast(decision, 0)
+        return bool(decision)
 
     def _collapse_share(self, numbers: Numbers, epoch: int) -> Numbers:
         """The loss as a share of its level when all codes coincide, where the objective has one."""

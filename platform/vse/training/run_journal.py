@@ -25,7 +25,7 @@ TAG = "preset"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A preset as the command named it, and the keys that were set to other values besides; the seed is none."""
+    """The preset that a command named, and the keys that it changed, except the seed."""
 
     preset: str
     changed: tuple[str, ...] = ()
@@ -42,16 +42,18 @@ class Origin:
         return shlex.join(parts)
 
     @classmethod
-    def told(cls, preset: str | None, beside: Sequence[str]) -> "Origin | None":
-        """Of a command line, if it has a preset; credentials in a preset's address are hidden."""
+    def of(cls, preset: str | None, overrides: Sequence[str]) -> "Origin | None":
+        """The origin by a command line, None without a preset; credentials in a preset's address are hidden."""
         if preset is None:
             return None
-        return cls(redact_text(preset), tuple(sorted(key for key in beside if key != "seed")))
+        return cls(redact_text(preset), tuple(sorted(key for key in overrides if key != "seed")))
 
 
 def keep_origin(run: Folder, origin: Origin) -> bool:
-    """Write it into a run's folder unless that has one: the same run may be reached from several presets, and the first
-    stays. Returns whether it was written."""
+    """Write an origin into a run's folder unless there is one; returns whether it was written.
+
+    Several presets may lead to the same run, and the first stays.
+    """
     if read_origin(run) is not None:
         return False
     run.write_json(FILE, {"preset": origin.preset, "changed": list(origin.changed)})
@@ -59,7 +61,7 @@ def keep_origin(run: Folder, origin: Origin) -> bool:
 
 
 def name_finished(workspace: Workspace, run: Folder, origin: Origin) -> None:
-    """Keep and tell the preset of a finished run that has none; where nothing can be written, it stays without."""
+    """Record the preset of a finished run that has none, if the run's folder can be written to."""
     with contextlib.suppress(OSError, InputError):
         if keep_origin(run, origin):
             journal = workspace.journal(run)
@@ -68,7 +70,7 @@ def name_finished(workspace: Workspace, run: Folder, origin: Origin) -> None:
 
 
 def read_origin(run: Folder) -> Origin | None:
-    """None for runs trained without a preset's name, as those of sweeps and studies are, or before it was kept."""
+    """The origin of a run; None if it was trained without a preset's name, as in sweeps and studies."""
     try:
         data = run.read_json(FILE)
         return Origin(str(data["preset"]), tuple(map(str, data["changed"])))
@@ -77,16 +79,16 @@ def read_origin(run: Folder) -> Origin | None:
 
 
 RESULT = "result.json"
-_SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, told in other units
+_SPENT = ("seconds", "cpu_seconds", "gpu_seconds", "captions")  # of an epoch, logged in other units
 
 
 def run_journal(workspace: Workspace, name: str) -> Journal:
-    """The journal of a run; where the workspace is remote it is written on this machine and copied there."""
+    """The journal of a run; for a remote workspace it is written on this machine and copied there."""
     return workspace.journal(workspace.run(name))
 
 
 def finished(folder: Folder) -> dict[str, Any] | None:
-    """What the run found, if that and the checkpoint it kept are whole; else what is there is to be gone on from."""
+    """The result of a run if it and the kept checkpoint are intact; None if the run has to be continued."""
     try:
         data = folder.read_json(RESULT)
         return data if data["history"] and _kept(folder, data).read_manifest() is not None else None
@@ -106,16 +108,16 @@ def open_journal(
     fingerprints: Mapping[str, str],
     params: Mapping[str, Any],
 ) -> None:
-    """Say which run this is: what it reads, by stage, and its settings by dotted key."""
+    """Record the identity of a run: fingerprints of its inputs by stage, and its settings by dotted key."""
     tags = {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
-    if (origin := read_origin(folder)) is not None:  # which `run_training` kept there, wherever this worker is
+    if (origin := read_origin(folder)) is not None:  # written by `run_training`, perhaps on another node
         tags[TAG] = str(origin)
     journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
     journal.params(params)
 
 
 def cost(row: Mapping[str, float]) -> dict[str, float]:
-    """What a training has cost up to an epoch: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers."""
+    """The cost of a training up to an epoch: cost/seconds, and cost/cpu_hours and cost/gpu_hours of all workers."""
     return {
         "cost/seconds": row["seconds"],
         "cost/cpu_hours": row["cpu_seconds"] / 3600,
@@ -124,18 +126,18 @@ def cost(row: Mapping[str, float]) -> dict[str, float]:
 
 
 def numbers(row: Mapping[str, float]) -> dict[str, float]:
-    """The numbers of an epoch that are told under the names they have."""
+    """The numbers of an epoch that are logged under their own names."""
     return {name: value for name, value in row.items() if name not in _SPENT}
 
 
 def tell_epoch(journal: Journal, epoch: int, row: Mapping[str, float]) -> None:
-    """The numbers of one epoch."""
+    """Log the numbers of one epoch."""
     speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
     journal.metrics(numbers(row) | speed | cost(row), step=epoch)
 
 
 def tell_epochs(journal: Journal, history: Sequence[Mapping[str, float]]) -> None:
-    """The epochs of which the journal lacks a number or has another one."""
+    """Log the epochs of which the journal lacks a number or has another one."""
     state = read(journal.path)
     for epoch, row in enumerate(history, start=1):
         if not _tells(state, epoch, row):
@@ -148,12 +150,13 @@ def tells_epochs(state: JournalState, result: Mapping[str, Any]) -> bool:
 
 
 def _tells(state: JournalState, epoch: int, row: Mapping[str, float]) -> bool:
-    told = ((value, state.metrics.get((name, epoch), (None, 0))[0]) for name, value in numbers(row).items())
-    return all(value == there or value - value != 0 for value, there in told)  # what is not finite is noted, not told
+    pairs = ((value, state.metrics.get((name, epoch), (None, 0))[0]) for name, value in numbers(row).items())
+    # numbers that are not finite are not logged
+    return all(value == logged or value - value != 0 for value, logged in pairs)
 
 
 def close_journal(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
-    """Tell what a finished run found and that it is over. What the journal lost of the epochs is told again."""
+    """Log the result of a finished run and its end, and epochs that the journal has lost."""
     tell_epochs(journal, result["history"])
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
     journal.metrics(best, step=result["best"])
@@ -164,10 +167,9 @@ def close_journal(journal: Journal, folder: Folder, result: Mapping[str, Any]) -
 
 
 def tell_lost_end(workspace: Workspace, folder: Folder) -> bool:
-    """Tell the journal of a finished run, in the folder of any run of a workspace, the end that it lost, as by a power
-    cut: what the run's result says. Returns whether that was the case.
+    """Restore the end of a finished run's journal from the run's result, for instance after a power cut.
 
-    Nothing happens while a living process works on the run, or if the journal says how it ended.
+    Returns whether it was lost. Nothing happens while a living process works on the run.
     """
     if folder.info(RESULT) is None or folder.is_locked() or (result := finished(folder)) is None:
         return False
@@ -191,7 +193,7 @@ _SHOWN = {"val/rsum": "rsum", "val/i2t/r1": "R@1 i2t", "val/t2i/r1": "R@1 t2i"}
 
 
 def what_is_trained(config: RunConfig) -> str:
-    """The line that says what is trained on what, and how."""
+    """One line on a training: family, source and sizes."""
     family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
     return (
         f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
@@ -201,44 +203,44 @@ def what_is_trained(config: RunConfig) -> str:
 
 
 def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, sizes: str, parent: str) -> None:
-    """What is asked for and how to run it again."""
+    """Record the request, and the commands that repeat it."""
     workspace = ["--workspace", redact_text(folder.uri.removesuffix(f"/runs/{folder.name}"))]
-    told, origin = [escaped(what_is_trained(config)), escaped(sizes)], read_origin(folder)
+    lines, origin = [escaped(what_is_trained(config)), escaped(sizes)], read_origin(folder)
     if origin is None:
         again = shlex.join(
             ["python", "jobs/train.py", "--preset", redact_text(folder.address("config.json")), *workspace]
         )
     else:
         again = origin.command(config, workspace[1])
-        told.append(f"Preset {escaped(str(origin))}")
-    told += [f"Part of {run(parent)}"] * bool(parent)
-    journal.describe("asked", "\n\n".join(told))
+        lines.append(f"Preset {escaped(str(origin))}")
+    lines += [f"Part of {run(parent)}"] * bool(parent)
+    journal.describe("asked", "\n\n".join(lines))
     evaluate = shlex.join(["python", "jobs/evaluate.py", f"run={folder.name}", *workspace])
     journal.describe("commands", commands([again, evaluate]))
 
 
 def describe_result(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
-    """The kept epoch, its numbers on validation and where the files are."""
+    """Record the kept epoch, its numbers on validation and the paths of its files."""
     numbers = {title: f"{result['metrics'][key]:.1f}" for key, title in _SHOWN.items() if key in result["metrics"]}
     rsum = f"validation rsum {numbers['rsum']} at " if "rsum" in numbers else ""
     journal.describe("headline", f"**{rsum}epoch {result['best']} of {result['epochs']}**")
-    told = [
+    lines = [
         f"Epoch {result['best']} of {result['epochs']} is kept, after {result['seconds']:.0f} s of training. "
         f"Validation, percent, one run: {', '.join(f'{title} {value}' for title, value in numbers.items())}",
         f"Configuration: {artifact('config.json')}; checkpoints: {escaped(redact_text(folder.uri))}",
     ]
-    journal.describe("result", "\n\n".join(told))
+    journal.describe("result", "\n\n".join(lines))
 
 
-SOON = 5.0  # seconds that a process may take to end with the Ray it belongs to
-CLOCKS = 600.0  # seconds by which those of a store and of this machine may differ
+SOON = 5.0  # seconds that a process may take to end with its Ray
+CLOCKS = 600.0  # seconds by which the clocks of S3 and of this machine may differ
 
 
 def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> None:
     """End the journal of a run whose process was killed before it could do so itself.
 
-    Nothing happens where it has ended, or where a living process still holds the run after so many seconds; on S3 a
-    dead one seems to for the term of its lease.
+    Nothing happens if it has ended, or if a living process still holds the run after `wait` seconds. On S3 a dead
+    process holds it for the term of its lease.
     """
     if _runs(read(workspace.journal(workspace.run(name)).path)):
         with contextlib.suppress(TimeoutError), workspace.run(name).locked(wait):
@@ -246,18 +248,22 @@ def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> N
 
 
 def end_killed(workspace: Workspace, name: str) -> None:
-    """End the journal of a run that nobody trains any more, unless it has ended."""
+    """End the journal of a run without a training process, unless it has ended."""
     journal = workspace.journal(workspace.run(name))
     if _runs(read(journal.path)):
         journal.end("killed")
 
 
 def end_killed_below(workspace: Workspace, parent: str, since: float) -> None:
-    """End the journals of the runs that a sweep trained when it ended, of those written `since` then (seconds since
-    1970).
+    """End the journals of the runs that a sweep was training when it ended.
 
-    The sweep is held by the caller and its processes are gone, so on S3 nobody waits for the leases they left there.
-    What cannot be read or written stays as it is: the way out is no place for another error.
+    The caller holds the sweep and its processes are gone, so the leases they left on S3 are ignored. Journals that
+    cannot be read or written stay, because an ending sweep should not raise another error.
+
+    Args:
+        workspace: of the sweep.
+        parent: name of the sweep.
+        since: only runs written since then, in seconds since 1970.
     """
 
     def end(folder: Folder) -> None:
@@ -269,8 +275,8 @@ def end_killed_below(workspace: Workspace, parent: str, since: float) -> None:
                 end_killed(workspace, folder.name)
 
     with contextlib.suppress(OSError, InputError), ThreadPoolExecutor(8) as pool:
-        found = workspace.root.child("runs").folders_with(FILE_NAME)
-        list(pool.map(end, [folder for folder, info in found if info.written >= since - CLOCKS]))
+        journals = workspace.root.child("runs").folders_with(FILE_NAME)
+        list(pool.map(end, [folder for folder, info in journals if info.written >= since - CLOCKS]))
 
 
 def _runs(state: JournalState) -> bool:

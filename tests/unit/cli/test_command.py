@@ -193,13 +193,13 @@ def test_a_file_is_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_keys_beside_a_preset_are_those_that_change_it(tmp_path: Path) -> None:
-    assert call("optim.lr=1e-3", "sweep.seeds=5")[1].beside == ("optim.lr",)
-    assert call("optim.lr=2e-4", "epochs=3")[1].beside == ()  # as the preset has them
-    assert call("--preset", "long", "epochs=3")[1].beside == ("epochs",)
+    assert call("optim.lr=1e-3", "sweep.seeds=5")[1].overrides == ("optim.lr",)
+    assert call("optim.lr=2e-4", "epochs=3")[1].overrides == ()  # as the preset has them
+    assert call("--preset", "long", "epochs=3")[1].overrides == ("epochs",)
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"preset": "long", "optim": {"lr": 0.5}}))
-    assert call("--preset", str(file))[1].beside == ()
-    assert call("--preset", str(file), "optim.lr=2e-4")[1].beside == ("optim.lr",)
+    assert call("--preset", str(file))[1].overrides == ()
+    assert call("--preset", str(file), "optim.lr=2e-4")[1].overrides == ("optim.lr",)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,7 +224,7 @@ def test_a_name_of_a_group_sets_its_keys(tmp_path: Path) -> None:
         )
         assert status == 0
     assert [request.config.optim.lr for request in seen] == [0.1, 0.1, 0.2]
-    assert [request.beside for request in seen] == [("optim",), (), ("optim.lr",)]
+    assert [request.overrides for request in seen] == [("optim",), (), ("optim.lr",)]
     assert [request.changed for request in seen] == [{"optim.lr"}, {"optim.lr", "epochs"}, {"optim.lr", "epochs"}]
 
 

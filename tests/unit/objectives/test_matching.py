@@ -57,7 +57,7 @@ def test_items_that_are_no_pairs_count_nowhere(match, known):
     known = torch.tensor(known, dtype=torch.bool)
     scores = batch["images"] @ batch["captions"].T
     excluded = excluded_pairs(batch | {"paired": known}, "same")
-    ours = matched(match, scores, excluded, batch, 0.2, hardest=True, known=known)
+    ours = matched(match, scores, excluded, batch, 0.2, hardest=True, paired=known)
     picked = excluded_pairs(batch, "same")[known][:, known]
     nothing = 0 * sum(leaf.sum() for leaf in leaves)
     some = matched(match, scores[known][:, known], picked, batch, 0.2, hardest=True) if known.any() else 0

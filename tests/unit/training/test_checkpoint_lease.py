@@ -21,7 +21,7 @@ class Jobs:
         self.folder, self.store = Folder.open(address), ObjectStore.open(address)
         self.setups = Setup("vsepp"), Setup("vsepp", seed=5)
         self.checkpoints = tuple(
-            Checkpoints(self.folder.child("checkpoints"), held=LeaseHandle(self.store, "lock", owner))
+            Checkpoints(self.folder.child("checkpoints"), lease=LeaseHandle(self.store, "lock", owner))
             for owner in (b"1", b"2")
         )
         self.store.write("lock", b"1")

@@ -24,11 +24,11 @@ from vse.training.run_journal import FILE, Origin, keep_origin, read_origin
     ],
 )
 def test_it_says_how_many_keys_were_changed(beside: tuple[str, ...], text: str) -> None:
-    assert str(Origin.told("vsepp_small", beside)) == text
+    assert str(Origin.of("vsepp_small", beside)) == text
 
 
 def test_of_a_job_without_presets_there_is_none() -> None:
-    assert Origin.told(None, ()) is None
+    assert Origin.of(None, ()) is None
 
 
 def test_the_first_one_stays(tmp_path: Any) -> None:
@@ -44,7 +44,7 @@ def test_the_first_one_stays(tmp_path: Any) -> None:
 
 
 def test_credentials_of_an_address_are_hidden(tmp_path: Any) -> None:
-    keep_origin(Folder.open(tmp_path), Origin.told("s3://me:secret@bucket/best.json", ()))  # type: ignore[arg-type]
+    keep_origin(Folder.open(tmp_path), Origin.of("s3://me:secret@bucket/best.json", ()))  # type: ignore[arg-type]
     assert "secret" not in (tmp_path / FILE).read_text()
 
 
@@ -97,4 +97,4 @@ def test_asked_for_as_a_preset_it_points_to_the_configuration_beside_it(
     argv = ["--preset", str(tmp_path / "preset.json")]
     assert command.main("train", lambda request: "", description="", default_preset="vsepp_tiny", argv=argv) == 2
     told = capsys.readouterr().err
-    assert told.endswith("preset.json: only notes what a run was configured from; give the config.json beside it\n")
+    assert told.endswith("preset.json: only the origin of a run's configuration; give the config.json next to it\n")
