@@ -183,7 +183,7 @@ _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, e
 def storage_failure(error: BaseException | None) -> str:
     """One line about the storage failure that caused an error; the empty string if storage did not cause it.
 
-    Follows the `cause` of Ray's errors of other processes and Python's own chains.
+    Searches the chain of causes: `cause` of errors that Ray brings from other processes, and Python's own.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -90,7 +90,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             ],
         ]
         found = run_many(lines, folder, variables=variables, timeout=550)
-    scratch = re.search(r"^Ray's logs of this run stay in (/tmp/vse-ray-\w+)$", found[-1][2], re.MULTILINE)
+    scratch = re.search(r"^kept Ray's logs of this run in (/tmp/vse-ray-\w+)$", found[-1][2], re.MULTILINE)
     assert scratch, found[-1]
     yield Told(folder, found, memory, Path(scratch[1]))
     shutil.rmtree(scratch[1])

@@ -154,6 +154,7 @@ def main() -> None:
         "leaves": sorted(set(trace.functions) & LEAVES.keys()),
         "climbs": climbs(trace),
         "talkative_leaves": talkative_leaves(trace),
+        "calls": sorted([caller, file, name] for (caller, file), names in trace.calls.items() for name in names),
     }
     print(json.dumps(result, indent=1))
 

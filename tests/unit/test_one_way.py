@@ -1,7 +1,8 @@
-"""The way from a command to the checkpoint is short and leads down only; `tests/unit/one_way.py` has the definition."""
+"""The way from a command to the checkpoint is short, leads down only and is documented, see `tests/unit/one_way.py`."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from tests.unit.one_way import ROOT
 
 MOST = 40
+PAGE = ROOT / "docs/explanation/architecture.md"
+ROW = re.compile(r"^\| `(\S+\.py)` \| [^|]+ \| (?:`(\S+)`)? ?\| (?:`(\S+)`)? ?\|$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +39,12 @@ def test_no_call_climbs_to_a_folder_above(way: dict[str, Any]) -> None:
 @pytest.mark.process
 def test_leaves_call_leaves_only(way: dict[str, Any]) -> None:
     assert way["talkative_leaves"] == []
+
+
+@pytest.mark.process
+def test_the_page_on_architecture_lists_these_files_and_calls(way: dict[str, Any]) -> None:
+    rows = ROW.findall(PAGE.read_text(encoding="utf-8"))
+    assert sorted(file for file, _, _ in rows) == way["files"]
+    wrong = [row for row in rows if row[1] and [row[1], row[0], row[2]] not in way["calls"]]
+    assert wrong == []
+    assert [file for file, caller, _ in rows if not caller] == ["jobs/train.py", "stages/local_inputs.py"]

@@ -36,7 +36,7 @@ def read_conllu(path: Path) -> list[Sentence]:
         with opener(path, "rt", encoding="utf-8") as lines:
             return list(_sentences(lines, path))
     except gzip.BadGzipFile:
-        raise InputError(f"{path}: is not gzipped; a file without compression is named .conllu") from None
+        raise InputError(f"{path}: is not compressed with gzip; rename it to .conllu") from None
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
     except UnicodeDecodeError as error:

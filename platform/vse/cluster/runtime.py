@@ -41,7 +41,7 @@ _in_trial = False  # whether this process is that of trials of a sweep
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """What a job asks of Ray; a job's options hold it as `ray`."""
+    """The keys of a job below `ray.`: which cluster to join, and what to offer if Ray is started here."""
 
     address: str = knob("", "cluster to join; empty: RAY_ADDRESS or the launched cluster, else start one; local: start")
     cpus: int | None = knob(None, "CPUs to offer if Ray is started here; none: the usable cores and one more", low=1)
@@ -170,14 +170,14 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
 
 @contextlib.contextmanager
 def _started(config: Config) -> Iterator[None]:
-    """A Ray of this process, whose logs stay for a while where the body raises."""
+    """A Ray of this process. Its logs are kept for a while if the body raises."""
     # short: socket paths hold 107 characters
     with scratch_folder("ray", root=Path("/tmp"), left_after=LOGS_STAY, keep_failed=True) as scratch:
         try:
             _start(config, scratch)
             yield
         except BaseException:
-            log.warning("Ray's logs of this run stay in %s", scratch)
+            log.warning("kept Ray's logs of this run in %s", scratch)
             raise
 
 
@@ -232,7 +232,7 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
         if from_variable:
             text += "; unset RAY_ADDRESS, or set ray.address=local, to work without one"
         elif not config.address:
-            text += f"; {LAUNCHED} stands for one here: remove it if that was taken down, or say ray.address=local"
+            text += f"; {LAUNCHED} names a cluster: remove this file if that was taken down, or set ray.address=local"
         raise InputError(text) from None
     except AuthenticationError as error:
         raise InputError(f"{named}: the cluster wants a token ({first_line(error)})") from None

@@ -242,11 +242,17 @@ def attacks_of(curves: Sequence[Mapping[float, Mapping[str, float]]], split: str
 
 
 def choose_alpha(curves: Sequence[Mapping[float, Mapping[str, float]]], rule: AlphaRule | None = None) -> float:
-    """The α with the largest sum of rsum3 over all attacks (shared words), mean over seeds, among close ones.
+    """The most robust α among those whose plain rsum is close to the best.
 
-    `curves` has one mapping of α to metrics for each seed. Ties go to the larger α. An attack of which the split has no
-    adversaries is left out of the sum. Raises InputError when the seeds have different grids, or the split has no
-    adversaries at all.
+    The most robust α has the largest sum of rsum3 over all attacks (shared words), in the mean over seeds. Ties go to
+    the larger α. An attack without adversaries in the split is left out of the sum.
+
+    Args:
+        curves: For each seed, the metrics by α.
+        rule: The split, and what counts as close.
+
+    Raises:
+        InputError: The seeds have different grids, or the split has no adversaries at all.
     """
     rule = rule or AlphaRule()
     grids = {tuple(sorted(curve)) for curve in curves}

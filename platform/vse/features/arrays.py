@@ -39,7 +39,7 @@ Arrays = dict[str, np.ndarray | Ragged]
 
 @register("backbone", "arrays")
 class ReadyMade(Backbone):
-    """Takes the place of a backbone and copies rows: vectors become `pooled`, several tokens become `map`."""
+    """A backbone for ready-made features. It copies rows: vectors to `pooled`, several tokens to `map`."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):

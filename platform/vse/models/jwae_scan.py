@@ -70,7 +70,7 @@ class JWAESCAN(SCAN):
         return adversarial_phases(self, self.discriminator, self.config)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """Codes, reconstructions and logits for the encoders; in the discriminator's phase, its logits alone."""
+        """In the encoders' phase codes, reconstructions and logits; in the discriminator's phase only its logits."""
         if phase == DISCRIMINATOR:
             with torch.no_grad():
                 region, word = self._region_codes(batch)[1], self._word_codes(batch)[1]

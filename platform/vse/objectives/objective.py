@@ -22,7 +22,7 @@ def products(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> F
     """a @ bᵀ in single precision at least, under autocast too.
 
     Losses take differences of nearly equal scores or multiply them by a scale of 100, and a score rounded to bfloat16
-    is off by up to 0.002. It is the cheapest product of a step.
+    is off by up to 0.002. Compared with the rest of a step, this product is cheap.
     """
     with torch.autocast(a.device.type, enabled=False):
         return single(a) @ single(b).T

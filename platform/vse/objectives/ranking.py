@@ -13,7 +13,7 @@ from vse.registry import ComponentConfig, register
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HingeConfig(ComponentConfig):
-    """VSE++: margin 0.2, hardest negatives; VSE: their sum."""
+    """The keys of the hinge. VSE++ takes the hardest negative of a positive, VSE the sum over all negatives."""
 
     margin: float = knob(0.2, "margin of the hinge", low=0, only="match=hinge")
     hinge: str = knob("hardest", "negatives of a positive", choices=("hardest", "sum"), only="match=hinge")

@@ -121,7 +121,7 @@ def from_json_lines(text: str, where: str) -> list[Verdict]:
             if any(not isinstance(mark, bool | None) for mark in (verdict.grammatical, verdict.false)):
                 raise TypeError("grammatical and false are true, false or null")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(f"{where}, line {number}: not a verdict as this version writes it ({error})") from None
+            raise InputError(f"{where}, line {number}: not a valid verdict ({error})") from None
         verdicts.append(verdict)
     return verdicts
 

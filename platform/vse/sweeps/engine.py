@@ -115,7 +115,7 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """Name of the sweep, which is the id of its tracked run too."""
+        """Name of the sweep, and the id of its tracked run."""
         return self.folder.name
 
     def run(self, lease: LeaseHandle, started: float, mlflow: str) -> str:

@@ -187,7 +187,7 @@ class _Reader:
         return min(candidates) if candidates else None
 
     def noun_forms(self) -> Iterator[str]:
-        """Lemma and form of every noun, whatever its place."""
+        """The lemma and the form of every noun of the caption."""
         for i, token in enumerate(self.parse):
             if self.tree.is_noun(i) or token.pos in ("NOUN", "PROPN"):
                 yield from (token.lemma, token.text.lower())

@@ -58,7 +58,7 @@ def read(
                 found[k], composed[k] = True, not listed
         return vectors, found, composed
     except (struct.error, ValueError) as error:
-        raise InputError(f"{path}: a torn or damaged fastText .bin ({error})") from None
+        raise InputError(f"{path}: incomplete or damaged fastText .bin ({error}); download it again") from None
 
 
 def _mean_row(path: str, stream: BufferedReader, model: _Model, rows: list[int]) -> np.ndarray:

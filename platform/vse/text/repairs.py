@@ -71,7 +71,7 @@ class _Draft:
         return self.tokens[i].pos in _NOUN
 
     def first(self, i: int) -> int:
-        """First token of the phrase of token `i`."""
+        """Position of the leftmost token of the phrase that token `i` heads."""
         while before := [k for k in self.children(i) if k < i]:
             i = min(before)
         return i

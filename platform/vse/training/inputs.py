@@ -180,7 +180,7 @@ def split_examples(
 
 
 def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> TrainingInputs:
-    """Vocabulary and pools from the captions of training images only; the arrays of both splits."""
+    """Vocabulary and word pools from the captions of training images only, and the arrays of both splits."""
     train, val = (material.records.split(name) for name in ("train", "val"))
     parses = material.parses if inputs.components else None
     vocabulary = training_vocabulary(config, material.records, parses)

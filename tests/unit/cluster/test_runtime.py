@@ -266,7 +266,7 @@ def test_what_a_cluster_left_here_is_named(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "ray_bootstrap_config.yaml").touch()
     with (
         pytest.raises(
-            InputError, match=r"ray_bootstrap_config\.yaml stands for one here: remove it .* ray\.address=local$"
+            InputError, match=r"ray_bootstrap_config\.yaml names a cluster: remove this file .* ray\.address=local$"
         ),
         runtime.running_ray(Config()),
     ):

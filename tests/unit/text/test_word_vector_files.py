@@ -91,7 +91,7 @@ class TestFastText:
     def test_a_torn_file_is_one_line(self, fasttext, tmp_path, keep):
         path = tmp_path / "torn.bin"
         path.write_bytes(fasttext[0].read_bytes()[:keep])
-        with pytest.raises(InputError, match=r"torn\.bin: a torn or damaged fastText \.bin"):
+        with pytest.raises(InputError, match=r"torn\.bin: incomplete or damaged fastText \.bin"):
             read_rows(str(path), {"dog": 0})
 
     def test_other_versions_and_packed_ones_are_refused(self, fasttext, tmp_path):

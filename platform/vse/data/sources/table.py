@@ -72,7 +72,7 @@ class Table(Source):
             elif row.split != before.split:
                 raise InputError(
                     f"{where}: image {row.image!r} has split {row.split!r} here and {before.split!r} in "
-                    f"{before.place}; all captions of an image share one"
+                    f"{before.place}; all captions of an image must have the same split"
                 )
             image = before.image
             caption = row.id or f"{image}#{number[image]}"
