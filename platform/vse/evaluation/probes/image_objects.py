@@ -7,7 +7,7 @@ are neither.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +20,7 @@ from vse.adversaries.word_lists import SHARED
 from vse.text.components import Components
 from vse.text.lexicon.compact import Knowledge
 from vse.text.lexicon.lexicon import Lexicon
+from vse.text.parse import Parse
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,12 @@ class ImageObjects:
         return np.logical_and(self.positive.any(1), self.negative.any(1))
 
 
-def frequent_objects(captions: Iterable[Components], share: float, knowledge: Knowledge | None) -> tuple[str, ...]:
-    """Heads of noun phrases that occur often, the most frequent first, ties in alphabetical order.
+def frequent_objects(
+    captions: Iterable[tuple[Parse, Components]], share: float, knowledge: Knowledge | None
+) -> dict[str, str]:
+    """Heads of noun phrases that occur often, each with the form that captions use most, whose vector is read.
+
+    The most frequent come first, ties in alphabetical order.
 
     Args:
         captions: Of the whole data set.
@@ -50,15 +55,17 @@ def frequent_objects(captions: Iterable[Components], share: float, knowledge: Kn
             fewer than five.
         knowledge: Keeps concrete nouns of a lexicon only (section 3.2); None for all.
     """
-    number, counts = 0, Counter[str]()
-    for components in captions:
+    number, forms = 0, defaultdict[str, Counter[str]](Counter)
+    for parse, components in captions:
         number += 1
-        counts.update(item.word for item in components.objects)
+        for item in components.objects:
+            forms[item.word][parse[item.token].text.lower()] += 1
     least = max(LEAST, math.ceil(share * number))
-    frequent = [word for word, count in counts.items() if count >= least]
+    counts = {word: each.total() for word, each in forms.items() if each.total() >= least}
     if knowledge is not None:
-        frequent = [word for word in frequent if word in knowledge.lexicon and _is_concrete(word, knowledge)]
-    return tuple(sorted(frequent, key=lambda word: (-counts[word], word)))
+        counts = {w: n for w, n in counts.items() if w in knowledge.lexicon and _is_concrete(w, knowledge)}
+    ordered = sorted(counts, key=lambda word: (-counts[word], word))
+    return {word: min(forms[word], key=lambda form: (-forms[word][form], form)) for word in ordered}
 
 
 def _is_concrete(word: str, knowledge: Knowledge) -> bool:

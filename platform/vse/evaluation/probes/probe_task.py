@@ -82,11 +82,14 @@ class ProbeTask(Task):
             raise InputError(f"tasks={self.name}: {records.name} has no split {TRAIN} to train on; it has {there}")
 
     def tables(self, context: Context, words: Sequence[str]) -> dict[str, WordVectors]:
-        """By label, the vectors of some words; zeros for a word that a source lacks."""
-        given = {label: context.runs.word_vectors(s, words) for label, s in self.labels.items() if s != RANDOM}
+        """By label, the vectors of some words, which may be equal; zeros for a word that a source lacks."""
+        distinct = tuple(dict.fromkeys(words))
+        given = {label: context.runs.word_vectors(s, distinct) for label, s in self.labels.items() if s != RANDOM}
         own = given.get(OWN)
         dim = RANDOM_DIM if own is None else own.dim
-        return {label: given.get(label) or random_vectors(words, dim) for label in self.labels}
+        place = {word: row for row, word in enumerate(distinct)}
+        rows = np.array([place[word] for word in words], dtype=np.int64)
+        return {label: _rows_of(given.get(label) or random_vectors(distinct, dim), rows) for label in self.labels}
 
     def group(self, label: str) -> str:
         """The row of a table."""
@@ -100,6 +103,17 @@ class ProbeTask(Task):
             if interval:
                 for end in ("low", "high"):
                     yield replace(plain, name=f"{plain.name}_{end}", heading=f"{heading} {end}", main=False)
+
+
+def _rows_of(table: WordVectors, rows: np.ndarray) -> WordVectors:
+    """Rows of a table, in this order."""
+    return replace(
+        table,
+        words=tuple(table.words[row] for row in rows),
+        vectors=table.vectors[rows],
+        found=table.found[rows],
+        composed=table.composed[rows],
+    )
 
 
 def numbers(

@@ -1,6 +1,6 @@
 """Image-to-word retrieval: a probe ranks the objects of an image above words that name none (VSE-C, 4.3, Table 6)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,9 @@ from vse.evaluation.probes.probe_task import (
 from vse.evaluation.probes.word_lists_figure import NEITHER, RIGHT, WRONG, ShownImage, WordList, word_lists_figure
 from vse.evaluation.task import Context
 from vse.registry import register
+from vse.text.components import Components
 from vse.text.lexicon.compact import SHIPPED, knowledge
+from vse.text.parse import Parse
 
 SHOWN_IMAGES, SHOWN_WORDS = 5, 8  # in the picture
 
@@ -49,6 +51,7 @@ class ImageToWordTask(ProbeTask):
 
     config: Config
     name = "image_to_word"
+    revision = 3  # 3: objects occur in training captions too, and have the vector of their commonest form there
     _shown: Sequence[ShownImage] = ()
 
     @property
@@ -72,7 +75,7 @@ class ImageToWordTask(ProbeTask):
     def measure(self, context: Context) -> dict[str, float]:
         """A random order has the expectation `chance`; `covered` is the share of objects that have a vector."""
         device, train = device_of(context), context.runs.records.split(TRAIN)
-        learned, asked = self._objects(context)
+        learned, asked, forms = self._objects(context)
         queries = asked.queries
         values = {"image_to_word/images": float(queries.sum()), "image_to_word/objects": float(len(asked.words))}
         if not queries.any():
@@ -81,7 +84,7 @@ class ImageToWordTask(ProbeTask):
         precision = average_precision(torch.zeros(positive.shape).masked_fill(~labelled, -torch.inf), positive)
         values["image_to_word/chance"] = 100 * precision.mean().item()
         trained_on, images = vectors_of_images(context, train)
-        tables = self.tables(context, asked.words)
+        tables = self.tables(context, forms)
         settings = AlignmentSettings(form=self.config.form, hidden=self.config.hidden, epochs=self.config.epochs)
         probes = {
             label: AlignmentProbe(trained_on, scaled(table.vectors), learned.positive, learned.negative, settings)
@@ -137,19 +140,27 @@ class ImageToWordTask(ProbeTask):
         legend = (("object of a caption", RIGHT), ("no object", WRONG), ("AP: average precision", NEITHER))
         return {"words.png": word_lists_figure(self._shown, legend)}
 
-    def _objects(self, context: Context) -> tuple[ImageObjects, ImageObjects]:
-        """Objects of the training images and of the measured ones; words are counted in all splits."""
+    def _objects(self, context: Context) -> tuple[ImageObjects, ImageObjects, list[str]]:
+        """Objects of the training images, of the measured ones, and the form of each object whose vector is read.
+
+        Words are counted in all splits. Those that training captions hardly have are left out: no run on these data
+        would have a vector of them, and a file would.
+        """
         runs, nouns = context.runs, knowledge(SHIPPED)
-        counted = (
-            components
-            for split in runs.records.split_names
-            for captions in parsed_by_image(context, runs.records.split(split))
-            for _, components in captions
-        )
-        words = frequent_objects(counted, self.config.frequent, nouns if self.config.concrete else None)
+
+        def parsed(splits: Iterable[str]) -> Iterator[tuple[Parse, Components]]:
+            for split in splits:
+                for captions in parsed_by_image(context, runs.records.split(split)):
+                    yield from captions
+
+        concrete = nouns if self.config.concrete else None
+        learned = frequent_objects(parsed((TRAIN,)), 0.0, None)
+        everywhere = frequent_objects(parsed(runs.records.split_names), self.config.frequent, concrete)
+        forms = {word: learned[word] for word in everywhere if word in learned}
+        words = tuple(forms)
         related = related_words(words, nouns.lexicon)
         train, part = (
             image_objects(([c for _, c in captions] for captions in parsed_by_image(context, each)), words, related)
             for each in (runs.records.split(TRAIN), context.split)
         )
-        return train, part
+        return train, part, list(forms.values())

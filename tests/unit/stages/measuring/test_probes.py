@@ -1,6 +1,8 @@
 """Probes of trained runs: numbers by a loop, sources of word vectors, evaluations that are killed and continue."""
 
 import io
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import PIL.Image
@@ -15,7 +17,7 @@ from vse.evaluation.probes.alignment import AlignmentProbe
 from vse.evaluation.probes.blank_filling import BlankProbe
 from vse.evaluation.probes.frozen_vectors import random_vectors
 from vse.evaluation.probes.runner import plain_map
-from vse.evaluation.task import Subject
+from vse.evaluation.task import Context, Subject
 from vse.evaluation.tasks.fill_in_blank import FillInBlankTask
 from vse.evaluation.tasks.image_to_word import ImageToWordTask
 from vse.stages.measuring.checks import foresee_measure
@@ -67,7 +69,7 @@ def test_image_to_word_by_a_loop(place, vsepp, univse, monkeypatch):
 
     monkeypatch.setattr(ImageToWordTask, "_objects", noted)
     values = measure_run(vsepp, place, *images_asked(("own", univse.name, "random"), (0, 3)))
-    _, here = objects[0]
+    _, here, _ = objects[0]
     queries = np.flatnonzero(here.queries)
     assert values["test/image_to_word/images"] == len(queries) > 0
     means = {}
@@ -250,3 +252,16 @@ def test_one_seed_has_no_interval_of_seeds(place, vsepp):
 def test_without_ray_this_process_trains():
     with probe_runner() as runner:
         assert runner is plain_map
+
+
+def test_tables_of_words_that_are_equal(place, vsepp, vectors):
+    """Two objects may have one form: each gets its vector."""
+    runs = SimpleNamespace(word_vectors=lambda s, w: vectors_of(s, w, load_run(vsepp), place))
+    context: Any = object.__new__(Context)
+    context.runs = runs
+    words = ("on", "dog", "on", "nowhere")
+    tables = ImageToWordTask(ImageToWordTask.Config(words=(vectors, "random"))).tables(context, words)
+    assert (tables["few"].vectors == np.eye(3, 4)[[1, 0, 1, 1]] * [[1], [1], [1], [0]]).all()
+    assert tables["few"].found.tolist() == [True, True, True, False]
+    assert tables["random"].vectors.shape == (4, 300)
+    assert (tables["random"].vectors[0] == tables["random"].vectors[2]).all()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from vse.cluster import runtime
+from vse.errors import InputError
 from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
 from vse.evaluation.probes.runner import plain_map, run_probes
 from vse.stages.measuring.probes import ProbeFolder, probe_runner
@@ -43,3 +44,8 @@ def test_ray_gives_the_same_bits(cluster, tmp_path):
     assert len(os.listdir(tmp_path)) == len(jobs)
     kept = run_probes(jobs, CPU, lambda *_: pytest.fail("trained again"), ProbeFolder(Folder.open(tmp_path)))
     assert all((one[name] == other[name]).all() for one, other in zip(kept, here, strict=True) for name in one)
+
+
+def test_a_cluster_without_gpus_is_one_line(cluster) -> None:
+    with pytest.raises(InputError, match=r"^measure\.device=cuda: the cluster can have no GPU"):
+        list(run_with_ray([(probe_of(0), 0)], torch.device("cuda")))
