@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vse.data.reading import field, read_json
+from vse.data.reading import field, notice, read_json
 from vse.data.records import Box
 from vse.errors import InputError
 
@@ -27,6 +27,8 @@ def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     for number, entry in enumerate(field(item, "objects", list, where)):
         place = f"{where}.objects[{number}]"
         corners = numbers(field(entry, "box", list, place), f"{place}: 'box'")
+        if without_area(corners, place):
+            continue
         boxes.append(in_fractions(field(entry, "category", str, place), corners, size, place))
     return tuple(boxes)
 
@@ -66,6 +68,8 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
             raise InputError(f"{where}: category {category} is not listed under 'categories'")
         left, top, width, height = numbers(field(entry, "bbox", list, where), f"{where}: 'bbox'")
         corners = (left, top, left + width, top + height)
+        if without_area(corners, where):
+            continue
         boxes.setdefault(image, []).append(in_fractions(names[category], corners, sizes[image], where))
     return {image: tuple(each) for image, each in boxes.items()}
 
@@ -76,6 +80,15 @@ def numbers(values: list[Any], what: str) -> tuple[float, float, float, float]:
         raise InputError(f"{what} must be four numbers, got {values!r}")
     left, top, right, bottom = map(float, values)
     return left, top, right, bottom
+
+
+def without_area(corners: tuple[float, float, float, float], where: str) -> bool:
+    """Whether a box is a line or a point, as a few of COCO's are, with a notice that it is left out."""
+    left, top, right, bottom = corners
+    empty = (left == right and top <= bottom) or (top == bottom and left <= right)
+    if empty:
+        notice(f"{where}: box ({', '.join(f'{corner:g}' for corner in corners)}) has no area and is left out")
+    return empty
 
 
 def in_fractions(

@@ -45,12 +45,26 @@ def test_instances_become_fractions_without_crowds(tmp_path):
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, 1]}, "four numbers"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, "1", 2]}, "four numbers"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [30, 0, 20, 5]}, "not inside an image of 40 x 20"),
-        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [3, 3, 0, 5]}, "not inside"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [3, 3, 0, -5]}, "not inside"),
     ],
 )
 def test_a_damaged_file_is_refused_by_entry(tmp_path, key, entry, message):
     with pytest.raises(InputError, match=message):
         of_instances(written(tmp_path, {**INSTANCES, key: [entry]}), ["5"])
+
+
+def test_lines_and_points_are_left_out_with_a_notice(tmp_path, caplog):
+    caplog.set_level("INFO")
+    lines = [{"image_id": 5, "category_id": 7, "bbox": box} for box in ([3, 3, 0, 5], [3, 3, 5, 0])]
+    content = {**INSTANCES, "annotations": [*lines, *INSTANCES["annotations"]]}
+    assert of_instances(written(tmp_path, content), ["5"]) == {"5": (CAT, TABLE)}
+    entry = {"width": 40, "height": 20, "objects": [{"category": "cat", "box": [5, 7, 10, 7]}]}
+    assert of_entry(entry, "file: images[0]") == ()
+    assert [record.getMessage().partition("(")[2] for record in caplog.records] == [
+        "3, 3, 3, 8) has no area and is left out",
+        "3, 3, 8, 3) has no area and is left out",
+        "5, 7, 10, 7) has no area and is left out",
+    ]
 
 
 def test_objects_of_a_karpathy_entry():

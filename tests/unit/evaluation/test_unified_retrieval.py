@@ -3,16 +3,18 @@
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 
 from tests.unit.evaluation.contexts import MadeUpRuns, evaluated, split_of
 from tests.unit.evaluation.models import Cosine, unit
 from tests.unit.evaluation.test_component_queries import joined
-from vse.data.records import Caption, Image, Records
+from vse.data.records import Box, Caption, Image, Records
+from vse.errors import InputError
 from vse.evaluation.component_queries import EncodesComponents
 from vse.evaluation.protocol import Protocol
-from vse.evaluation.task import Context
+from vse.evaluation.task import Context, UnitValues, measured
 from vse.evaluation.tasks.unified_retrieval import UnifiedRetrievalTask
 from vse.text.components import EMPTY
 
@@ -59,6 +61,9 @@ class Runs(MadeUpRuns):
         super().__init__(Cosine(), codes, self.sentences, test, families=families)
         self.records = Records("made up", images, tuple(captions))
         self.split = self.records.split("test")
+
+    def image(self, id_):
+        return PIL.Image.new("RGB", (40, 30), "teal")
 
     def parsed(self, texts):
         return [((), self.known[text]) for text in texts]
@@ -137,3 +142,50 @@ def test_folds_are_averaged_and_queries_counted_in_each():
     parts = [by_hand(runs, True, slice(0, 4))[:2], by_hand(runs, True, slice(4, 8))[:2]]
     assert values["unified_obj/map"] == pytest.approx(np.mean([value for value, _ in parts]))
     assert values["unified_obj/queries"] == pytest.approx(np.mean([number for _, number in parts]))
+
+
+def test_labels_of_boxes_are_queries_and_the_four_columns_add_up():
+    runs: Any = Runs(5)
+    labels = [("cat", "traffic light"), ("cat",), (), ("cat", "cat"), ("dog",), ("traffic light",), ()]
+    boxes = {
+        image.id: (*(Box(label, 0, 0, 1, 1) for label in each), Box("a phrase", 0, 0, 1, 1, "caption 1"))
+        for image, each in zip(runs.split.images, labels, strict=True)
+    }
+    context = Context(runs, runs.split, Protocol(name="all"), {}, whole=True)
+    assert "unified_sum" not in evaluated(task(), context).values
+    runs.records = Records("made up", runs.records.images, runs.records.captions, boxes=boxes)
+    values = evaluated(task(), context).values
+    expected = []
+    for label, rows in (("cat", {0, 1, 3}), ("traffic light", {0, 5})):
+        component = EMPTY if " " in label else joined((label,))
+        scores = runs.codes[0]["v"] @ runs.encode_phrases([label], [component])["u"][0]
+        expected.append(precision_of(np.argsort(-scores.numpy()), rows))
+    assert values["unified_obj_det/map"] == pytest.approx(100 * np.mean(expected))
+    assert values["unified_obj_det/queries"] == 2
+    assert values["unified_sum"] == pytest.approx(
+        sum(values[f"unified_{kind}/map"] for kind in ("obj", "attr", "rel", "obj_det"))
+    )
+
+
+def test_what_is_recorded_gives_the_numbers_and_images_are_drawn():
+    runs: Any = Runs(6, sizes=(3, 1, 4, 2, 5, 2, 3, 1))
+    context = Context(runs, runs.split, Protocol(name="folds", split="test", folds=2), {}, whole=True)
+    values, pictures, recorded = measured(task(), context)
+    units = [each for each in recorded if isinstance(each, UnitValues)]
+    assert pictures["queries.png"].startswith(b"\x89PNG")
+    for kind in ("obj", "attr", "rel", "sentence"):
+        name = f"unified_{kind}/map"
+        folds = [100 * each.hits.sum() / each.queries.sum() for each in units if each.metric == name]
+        assert values[name] == pytest.approx(np.mean(folds))
+    assert {"cat", "dog"} & set(next(each.units for each in units if each.metric == "unified_obj/map"))
+
+
+def test_data_without_images_have_no_pictures():
+    runs: Any = Runs(7)
+
+    def unreadable(id_):
+        raise InputError(f"image {id_!r} cannot be read")
+
+    runs.image = unreadable
+    _, pictures, _ = measured(task(), Context(runs, runs.split, Protocol(name="all"), {}, whole=True))
+    assert pictures == {}

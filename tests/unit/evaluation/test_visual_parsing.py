@@ -1,17 +1,20 @@
 """Parsing with visual cues on made-up codes against a loop over captions."""
 
+import json
 from itertools import permutations
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 import torch
 
 from tests.unit.evaluation.contexts import MadeUpRuns, evaluated, split_of
 from tests.unit.evaluation.models import Cosine, unit
-from vse.data.records import Caption, Split
+from vse.data.records import Caption, Records, Split
+from vse.errors import InputError
 from vse.evaluation.protocol import Protocol
-from vse.evaluation.task import Context
+from vse.evaluation.task import Context, UnitValues, measured
 from vse.evaluation.tasks import visual_parsing
 from vse.evaluation.tasks.visual_parsing import VisualParsingTask
 from vse.text.components import extract
@@ -40,6 +43,9 @@ class Runs(MadeUpRuns):
         codes = unit(torch.randn(len(SIZES), 4, generator=torch.Generator().manual_seed(seed)))
         super().__init__(Cosine(), {"v": codes}, {"u": torch.zeros(len(TEXTS), 4)}, split)
         self.split = Split("test", split.images, captions, image)
+
+    def image(self, id_):
+        return PIL.Image.new("RGB", (40, 30), "teal")
 
     def parsed(self, texts):
         return [(parse, extract(parse)) for parse in shared_parser(Parser.Config()).parse_all(texts)]
@@ -96,3 +102,45 @@ def test_what_the_source_knows_is_the_truth():
         ("chase", {("cat", "chase", "dog")}),
     ]
     assert rows.tolist() == [2, 2]
+
+
+def test_captions_of_files_and_what_their_negatives_swap(tmp_path):
+    runs: Any = Runs(1)
+    ids = [image.id for image in runs.split.images]
+    entries = [
+        (ids[0], "A white dog and a black cat", "A black dog and a white cat"),
+        (ids[2], "A man rides a horse", "A horse rides a man"),
+        (ids[2], "A man rides a horse", "A man rides a bicycle"),
+        ("elsewhere", "A dog", "A cat"),
+    ]
+    file = tmp_path / "swap.json"
+    rows = [dict(zip(("filename", "caption", "negative_caption"), each, strict=True)) for each in entries]
+    file.write_text(json.dumps(rows))
+    task = VisualParsingTask(VisualParsingTask.Config(captions=(str(file),)))
+    values, pictures, recorded = measured(task, Context(runs, runs.split, Protocol(name="all"), {}, whole=True))
+    assert pictures["captions.png"].startswith(b"\x89PNG")
+
+    def wins(image, true, false):
+        code = runs.codes[0]["v"][image]
+        one, other = (float(runs.encode_phrases([text], [None])["u"][0] @ code) for text in (true, false))
+        return 100.0 * (one > other)
+
+    attributes = wins(0, "white dog", "white cat"), wins(0, "black cat", "black dog")
+    assert values["parsing_attribute/swap/accuracy"] == pytest.approx(np.mean(attributes))
+    assert values["parsing_attribute/swap/swapped/accuracy"] == pytest.approx(np.mean(attributes))
+    assert values["parsing_relation/swap/swapped/accuracy"] == wins(2, "man ride horse", "horse ride man")
+    assert values["parsing_relation/swap/swapped/random"] == 50
+    assert values["parsing_attribute/swap/swapped/words"] == 2
+    assert values["parsing_relation/swap/words"] == values["parsing_relation/swap/swapped/words"] == 1
+    units = [each for each in recorded if isinstance(each, UnitValues)]
+    for each in units:
+        assert values[each.metric] == pytest.approx(100 * each.hits.sum() / each.queries.sum())
+    assert {each.metric for each in units} == {name for name in values if name.endswith("accuracy")}
+
+
+def test_files_of_other_images_are_refused(tmp_path):
+    file = tmp_path / "other.tsv"
+    file.write_text("image\tcaption\tnegative\nelsewhere\ta dog\ta cat\n")
+    task = VisualParsingTask(VisualParsingTask.Config(captions=(str(file),)))
+    with pytest.raises(InputError, match=r"visual_parsing.captions=.*: none of 1 captions is of an image of made"):
+        task.check(Records("made up", Runs().split.images, ()))

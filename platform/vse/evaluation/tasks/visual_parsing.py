@@ -1,22 +1,41 @@
 """Semantic parsing with visual cues: which noun does a word of the caption depend on? (UniVSE, Table 4 and B.4)."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
 
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
 from vse.config import knob
+from vse.data.records import Records
+from vse.errors import InputError
 from vse.evaluation.component_queries import as_component
 from vse.evaluation.dependencies import ATTRIBUTE, RELATION, ContentWord, Judge, content_words, earned
-from vse.evaluation.metrics import Metric, mean_over_folds, refuse_nan
+from vse.evaluation.image_grid import ReadImage, reading_figure
+from vse.evaluation.metrics import Metric, by_image, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import Encoded, as_index, pair_parts, slice_items
-from vse.evaluation.task import Context, Task
+from vse.evaluation.task import Context, Task, stem
 from vse.registry import ComponentConfig, register
 
 TITLES = {ATTRIBUTE: "attributed object", RELATION: "relational phrase"}
 CANDIDATES_AT_ONCE = 4096
+SHOWN, LINES = 8, 6  # captions in the picture, and answers to each
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """As `ReadImage`, with the id of the image."""
+
+    image: str
+    caption: str
+    answers: tuple[tuple[str, bool], ...]
 
 
 @register("task", "visual_parsing")
@@ -28,9 +47,22 @@ class VisualParsingTask(Task):
         excluded: tuple[str, ...] = knob(
             ("include", "to", "of"), "relation words that are left out: of ambiguous meaning (B.4)"
         )
+        captions: tuple[str, ...] = knob(
+            (), "files of (image, caption, negative caption), such as SugarCrepe's, to be read too", reads="file"
+        )
 
     config: Config
     parsed = True
+    records_queries = True
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self._shown: list[_Reading] = []
+
+    @cached_property
+    def pairs(self) -> tuple[CaptionPair, ...]:
+        """Of all files."""
+        return tuple(pair for file in self.config.captions for pair in read_pairs(file))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -38,44 +70,149 @@ class VisualParsingTask(Task):
 
     def _metrics(self) -> Iterator[Metric]:
         for kind, title in TITLES.items():
-            head = f"parsing_{kind}"
-            yield Metric(name=f"{head}/accuracy", heading="accuracy", group=title)
-            yield Metric(name=f"{head}/random", heading="at random", group=title, higher_is_better=None, main=False)
-            yield Metric(
-                name=f"{head}/words",
-                heading="words",
-                group=title,
-                unit="",
-                higher_is_better=None,
-                decimals=0,
-                main=False,
+            yield from _numbers(f"parsing_{kind}", title)
+        if not self.config.captions:
+            return
+        named, files = self._named, len(self.config.captions)
+        of = named if files == 1 else f"{files} files"
+        for kind, title in TITLES.items():
+            yield from _numbers(f"parsing_{kind}/{named}", f"{title}, {of}")
+        for kind, title in TITLES.items():
+            yield from _numbers(f"parsing_{kind}/{named}/swapped", f"{title}, {of}, swapped")
+
+    @property
+    def _named(self) -> str:
+        return "-".join(map(stem, self.config.captions))
+
+    def content(self) -> Any:
+        return self.pairs
+
+    def check(self, records: Records) -> None:
+        if self.pairs and not match_images(self.pairs, [(image.id, image.uri) for image in records.images]).ids:
+            raise InputError(
+                f"measure.visual_parsing.captions={','.join(self.config.captions)}: none of {len(self.pairs)} captions "
+                f"is of an image of {records.name}; name images as its files do"
             )
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:
-        """Credit of the candidate with the highest score, in percent of the content words; ties share."""
+        """Credit of the candidate with the highest score, in percent of the content words; ties share.
+
+        Of captions of files, those of images of the split are read, and `swapped` is the share of words whose
+        dependency in the caption scores higher than the one in its negative, which a person has called wrong.
+        """
+        self._shown = []
         folds = []
-        for fold in context.folds:
-            images, _ = context.encoded(fold)
+        for number, fold in enumerate(context.folds):
             captions = [context.split.captions[row] for row in fold.captions]
-            asked, rows = self._content_words(context, [(each.image, each.text) for each in captions])
-            image = fold.caption_to_image[rows]
-            credit = np.array(
-                [
-                    earned(scores, word.credit)
-                    for word, scores in zip(asked, score_candidates(context, images, asked, image), strict=True)
-                ]
-            )
-            values = dict[str, float]()
-            for kind in TITLES:
-                of_kind = np.array([word.kind == kind for word in asked], dtype=bool)
-                if of_kind.any():
-                    chance = np.array([word.by_chance for word in asked if word.kind == kind])
-                    values[f"parsing_{kind}/accuracy"] = 100 * float(credit[of_kind].mean())
-                    values[f"parsing_{kind}/random"] = 100 * float(chance.mean())
-                    values[f"parsing_{kind}/words"] = float(of_kind.sum())
+            texts = [each.text for each in captions]
+            values = self._read(context, number, texts, fold.caption_to_image, "")
+            if self.pairs:
+                values |= self._read_files(context, number)
             folds.append(values)
         return mean_over_folds(folds)
+
+    def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
+        """A few captions, drawn by a hash of their texts, with what was chosen for each content word."""
+        try:
+            rows = [ReadImage(context.runs.image(each.image), each.caption, each.answers) for each in self._shown]
+        except InputError as error:  # data of features alone have no images
+            log.warning("visual_parsing: no picture of captions: %s", error)
+            return {}
+        return {"captions.png": reading_figure(rows, "Dependencies chosen by the image")} if rows else {}
+
+    def _read(
+        self, context: Context, number: int, texts: Sequence[str], image: np.ndarray, below: str
+    ) -> dict[str, float]:
+        """The numbers of captions of a fold's images; `image` has their positions in the fold."""
+        fold = context.folds[number]
+        ids = [context.split.images[row].id for row in fold.images]
+        captions = [(ids[i], text) for i, text in zip(image.tolist(), texts, strict=True)]
+        asked, rows = self._content_words(context, captions)
+        scores = list(score_candidates(context, context.encoded(fold)[0], asked, image[rows]))
+        credit = np.array([earned(each, word.credit) for word, each in zip(asked, scores, strict=True)])
+        if number == 0 and not below:
+            self._show([captions[row] for row in rows], asked, scores)
+        values = dict[str, float]()
+        for kind in TITLES:
+            of_kind = np.array([word.kind == kind for word in asked], dtype=bool)
+            if of_kind.any():
+                head = f"parsing_{kind}{below}"
+                values[f"{head}/accuracy"] = 100 * float(credit[of_kind].mean())
+                values[f"{head}/random"] = 100 * float(np.mean([word.by_chance for word in asked if word.kind == kind]))
+                values[f"{head}/words"] = float(of_kind.sum())
+                sums = by_image(credit[of_kind], image[rows][of_kind], len(ids))
+                context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
+        return values
+
+    def _read_files(self, context: Context, number: int) -> dict[str, float]:
+        """The numbers of the captions of files whose images are in a fold."""
+        fold, below = context.folds[number], f"/{self._named}"
+        images = [context.split.images[row] for row in fold.images]
+        ids = [image.id for image in images]
+        matched = match_images(self.pairs, [(image.id, image.uri) for image in images]).ids
+        pairs = [pair for pair in self.pairs if pair.filename in matched]
+        if not pairs:
+            log.warning("visual_parsing: no caption of %s is of an image of split %s", self._named, context.split.name)
+            return {}
+        position = {id_: row for row, id_ in enumerate(ids)}
+        distinct = dict.fromkeys((position[matched[pair.filename]], pair.caption) for pair in pairs)
+        image = np.array([row for row, _ in distinct])
+        values = self._read(context, number, [text for _, text in distinct], image, below)
+        swapped, owner = self._swapped(context, pairs, np.array([position[matched[pair.filename]] for pair in pairs]))
+        scores = list(score_candidates(context, context.encoded(fold)[0], swapped, owner))
+        for kind in TITLES:
+            wins = [
+                (row, earned(each, word.credit))
+                for word, each, row in zip(swapped, scores, owner.tolist(), strict=True)
+                if word.kind == kind
+            ]
+            if wins:
+                head = f"parsing_{kind}{below}/swapped"
+                rows, won = np.array([row for row, _ in wins]), np.array([win for _, win in wins])
+                values |= {f"{head}/accuracy": 100 * float(won.mean()), f"{head}/words": float(len(won))}
+                values[f"{head}/random"] = 100 * float(
+                    np.mean([word.by_chance for word in swapped if word.kind == kind])
+                )
+                sums = by_image(won, rows, len(ids))
+                context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
+        return values
+
+    def _swapped(
+        self, context: Context, pairs: Sequence[CaptionPair], image: np.ndarray
+    ) -> tuple[list[ContentWord], np.ndarray]:
+        """Content words that a caption and its negative let depend on other nouns, with both answers as the only
+        candidates, and the image of each."""
+        texts = [text for pair in pairs for text in (pair.caption, pair.negative)]
+        parses = context.runs.parsed(texts)
+        words, rows = list[ContentWord](), list[int]()
+        for row, true, false in zip(image.tolist(), parses[::2], parses[1::2], strict=True):
+            said, denied = (list(content_words(*each, self.config.excluded)) for each in (true, false))
+            wrong = {(word.kind, word.word): word.right for word in denied}
+            for word in said:
+                others = wrong.get((word.kind, word.word), set()) & set(word.candidates) - word.right
+                if others:
+                    both = (*sorted(word.right), *sorted(others))
+                    credit = np.repeat([1.0, 0.0], [len(word.right), len(others)])
+                    words.append(ContentWord(word.kind, word.word, both, credit))
+                    rows.append(row)
+        return words, np.array(rows, dtype=np.int64)
+
+    def _show(
+        self, captions: Sequence[tuple[str, str]], asked: Sequence[ContentWord], scores: Sequence[np.ndarray]
+    ) -> None:
+        """Keep some captions for the picture; those with a single candidate show nothing."""
+        answers: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+        for caption, word, each in zip(captions, asked, scores, strict=True):
+            if len(word.candidates) > 1:
+                best = int(each.argmax())
+                right = bool(word.credit[best] == 1)
+                text = " – ".join(word.candidates[best])
+                text += "" if right else f"   (right: {' – '.join(sorted(word.right)[0])})" if word.right else ""
+                answers.setdefault(caption, []).append((text, right))
+        by_hash = sorted(answers, key=lambda caption: hashlib.sha256("\n".join(caption).encode()).digest())
+        chosen = [caption for caption in by_hash if len(answers[caption]) > 1] or by_hash
+        self._shown = [_Reading(*caption, tuple(answers[caption][:LINES])) for caption in chosen[:SHOWN]]
 
     def _content_words(
         self, context: Context, captions: Sequence[tuple[str, str]]
@@ -90,6 +227,14 @@ class VisualParsingTask(Task):
                 asked.append(word)
                 rows.append(row)
         return asked, np.array(rows, dtype=np.int64)
+
+
+def _numbers(head: str, group: str) -> Iterator[Metric]:
+    yield Metric(name=f"{head}/accuracy", heading="accuracy", group=group)
+    yield Metric(name=f"{head}/random", heading="at random", group=group, higher_is_better=None, main=False)
+    yield Metric(
+        name=f"{head}/words", heading="words", group=group, unit="", higher_is_better=None, decimals=0, main=False
+    )
 
 
 def score_candidates(

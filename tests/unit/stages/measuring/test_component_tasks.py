@@ -19,7 +19,7 @@ def test_every_kind_has_numbers(place, family, request):
         assert 0 < found[f"test/unified_{kind}/map"] <= 100
         assert found[f"test/unified_{kind}/queries"] >= 1
         chosen = f"test/unified_{kind}/phi" in found
-        assert chosen == (family == "univse" and kind in ("obj", "attr"))
+        assert chosen == (family == "univse" and kind in ("obj", "attr", "obj_det"))
     for kind in ("attribute", "relation"):
         assert 0 <= found[f"test/parsing_{kind}/accuracy"] <= 100
         assert 0 < found[f"test/parsing_{kind}/random"] < 100

@@ -1,0 +1,111 @@
+"""Figures of photographs with a line of text: ranked images of queries, and images with what was read of them."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import PIL.Image
+
+RIGHT, WRONG, INK, SOFT = "#009E73", "#D55E00", "#222222", "#6B7280"  # of Okabe & Ito's palette, and two greys
+WIDTH = 7.0  # inches
+TILE = 144  # pixels of the longer side of a photograph
+DOTS = 150  # an inch
+
+
+@dataclass(frozen=True, eq=False)
+class RankedImages:
+    """A query with its best images.
+
+    Args:
+        title: The query.
+        note: A line below it.
+        images: In order of their scores.
+        relevant: Which of them are right.
+    """
+
+    title: str
+    note: str
+    images: Sequence[PIL.Image.Image]
+    relevant: Sequence[bool]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadImage:
+    """An image with its caption and answers about it: (text, whether it is right) each."""
+
+    image: PIL.Image.Image
+    caption: str
+    answers: Sequence[tuple[str, bool]]
+
+
+def ranking_figure(rows: Sequence[RankedImages], title: str) -> bytes:
+    """A PNG with a row of images for each query; right ones have a green frame and a tick, others an orange cross."""
+    columns = max(len(row.images) for row in rows)
+    figure = _figure(1.22 * len(rows) + 0.4, title)
+    grid = figure.subplots(len(rows), columns + 1, squeeze=False, width_ratios=[1.9, *[1] * columns])
+    for line, row in zip(grid, rows, strict=True):
+        for axis in line:
+            axis.axis("off")
+        line[0].text(0, 0.56, _wrapped(row.title, 24), va="bottom", fontsize=8, fontweight="bold", color=INK)
+        line[0].text(0, 0.46, row.note, va="top", fontsize=6.5, color=SOFT, linespacing=1.5)
+        for axis, image, right in zip(line[1:], row.images, row.relevant, strict=False):
+            _draw(axis, image, RIGHT if right else WRONG)
+            axis.set_title("✓" if right else "✗", fontsize=8, color=RIGHT if right else WRONG, pad=2)
+    return _png(figure)
+
+
+def reading_figure(rows: Sequence[ReadImage], title: str) -> bytes:
+    """A PNG with two images a line, each with its caption and the answers next to it."""
+    lines = -(-len(rows) // 2)
+    figure = _figure(1.4 * lines + 0.4, title)
+    grid = figure.subplots(lines, 4, squeeze=False, width_ratios=[1, 1.9, 1, 1.9])
+    for axis in grid.flat:
+        axis.axis("off")
+    for number, row in enumerate(rows):
+        picture, text = grid[number // 2][2 * (number % 2) :][:2]
+        _draw(picture, row.image, SOFT)
+        picture.set_anchor("N")
+        caption = _wrapped(row.caption, 40)
+        text.text(0, 1, caption, va="top", fontsize=7, color=INK, linespacing=1.3)
+        top = 0.95 - 0.11 * (caption.count("\n") + 1)
+        for place, (answer, right) in enumerate(row.answers):
+            sign, colour = ("✓", RIGHT) if right else ("✗", WRONG)
+            text.text(0, top - 0.115 * place, f"{sign} {answer}", va="top", fontsize=6.5, color=colour)
+    return _png(figure)
+
+
+def _figure(height: float, title: str) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold", color=INK)
+    return figure
+
+
+def _draw(axis: Any, image: PIL.Image.Image, colour: str) -> None:
+    small = image.copy()
+    small.thumbnail((TILE, TILE))
+    axis.axis("on")
+    axis.imshow(np.asarray(small), interpolation="antialiased")
+    axis.set_xticks([])
+    axis.set_yticks([])
+    for spine in axis.spines.values():
+        spine.set_visible(True)
+        spine.set_color(colour)
+        spine.set_linewidth(1.8)
+
+
+def _wrapped(text: str, width: int, most: int = 4) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text.replace("$", r"\$"), width, max_lines=most, placeholder=" …"))
+
+
+def _png(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DOTS, facecolor="white", metadata={"Software": None})
+    return file.getvalue()
