@@ -7,12 +7,14 @@ import re
 import stat
 import warnings
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
 from vse.data.image_files import places_of
+from vse.data.regions import cropped, sides_of, split_uri
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
 from vse.storage.folder import Folder
@@ -37,7 +39,8 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
     Args:
-        uri: a `scene:` address, a file:// or s3:// address, or a path.
+        uri: a `scene:` address, a file:// or s3:// address, or a path. A fragment may name a region of the picture
+            (`vse.data.regions`).
         root: the folder or s3:// address that a path is relative to. If there is no such file, the one file below it
             that the path can mean is read (`places_of`).
 
@@ -47,6 +50,9 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
         StorageError: the disk or file server failed.
         CredentialsError: the store refused the credentials.
     """
+    uri, fragment = split_uri(uri)
+    if sides := sides_of(fragment):
+        return cropped(_whole(uri, root), sides)
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
     tried: list[str] = []
@@ -55,6 +61,12 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
         if (data := _read(place)) is not None:
             return decode_image(data)
     raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), MISSING))
+
+
+@lru_cache(maxsize=4)
+def _whole(uri: str, root: str) -> PIL.Image.Image:
+    """A picture whose regions are read one after another."""
+    return open_image(uri, root)
 
 
 def decode_image(data: bytes) -> PIL.Image.Image:

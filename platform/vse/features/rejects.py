@@ -6,13 +6,14 @@ cannot be read.
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vse import registry
 from vse.data.image_files import Located, locate
 from vse.data.images import MISSING
 from vse.data.records import Image, Records
+from vse.data.regions import split_uri
 from vse.display.progress import Progress
 from vse.errors import InputError, by_reason, grouped_reasons
 from vse.features.store import REJECTS, write_rejects
@@ -120,8 +121,8 @@ def located(
         TooManyRejects: if more images are missing.
         InputError: if two addresses mean one file.
     """
-    paths = locate(root, (image.uri for image in records.images))
-    missing = [image for image in todo if image.uri in paths.missing]
+    paths = locate(root, map(_file_of, records.images))
+    missing = [image for image in todo if _file_of(image) in paths.missing]
     total = len(records.images)
     if len(missing) > limit * total:
         write_rejects(folder, [(image.id, MISSING) for image in missing])
@@ -131,14 +132,24 @@ def located(
         raise TooManyRejects("; ".join(parts))
     for line in _lines(paths, records, root):
         log.info("%s", line)
-    return [replace(image, uri=paths.elsewhere.get(image.uri, image.uri)) for image in todo]
+    return [_moved(image, paths.elsewhere) for image in todo]
+
+
+def _file_of(image: Image) -> str:
+    """The address of the file, without the region of it that the image may be."""
+    return split_uri(image.uri)[0]
+
+
+def _moved(image: Image, elsewhere: Mapping[str, str]) -> Image:
+    file, region = split_uri(image.uri)
+    return replace(image, uri=elsewhere[file] + region) if file in elsewhere else image
 
 
 def path_lines(records: Records, data: ComponentConfig, backbone: ComponentConfig) -> Iterator[str]:
     """Lines for a dry run on image paths that are not files as written; none for ready-made features."""
     if registry.name_of("backbone", backbone) != "arrays":
         root = registry.build("source", data).image_root
-        yield from _lines(locate(root, (image.uri for image in records.images)), records, root)
+        yield from _lines(locate(root, map(_file_of, records.images)), records, root)
 
 
 def _lines(paths: Located, records: Records, root: str) -> Iterator[str]:
@@ -146,10 +157,10 @@ def _lines(paths: Located, records: Records, root: str) -> Iterator[str]:
     total = len(records.images)
     if paths.elsewhere:
         uri, path = next(iter(paths.elsewhere.items()))
-        count = sum(image.uri in paths.elsewhere for image in records.images)
+        count = sum(_file_of(image) in paths.elsewhere for image in records.images)
         yield f"{count} of {total} image paths differ from their files in {root}; for one, {uri!r} is {path!r}"
     if paths.missing:
-        yield _missing(paths, sum(image.uri in paths.missing for image in records.images), total, root)
+        yield _missing(paths, sum(_file_of(image) in paths.missing for image in records.images), total, root)
 
 
 def _missing(paths: Located, count: int, total: int, root: str) -> str:

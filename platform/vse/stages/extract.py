@@ -23,12 +23,14 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint, knob
 from vse.data.places import below
 from vse.data.records import Image, Records
+from vse.data.regions import split_uri
 from vse.display.progress import Progress
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
 from vse.features.forward import Forward, ShardBuffer, shard_rows
+from vse.features.region_features import RegionFeatures
 from vse.features.rejects import RejectCounter, located
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
@@ -118,7 +120,8 @@ def stored_features(
 ) -> StoredFeatures:
     """What `extract_features` gives, for training to read; made again if a damaged file shows."""
     make = functools.partial(extract_features, config, workspace, records, outputs, ray)
-    return StoredFeatures(make(), str(workspace.cache().local()), make)
+    kind = RegionFeatures if getattr(config.data, "geometry", False) else StoredFeatures
+    return kind(make(), str(workspace.cache().local()), make)
 
 
 def features_identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:
@@ -247,7 +250,7 @@ class _Work:
 
     def address(self, image: str) -> str:
         """Where the image of that id is looked for."""
-        return below(self.root, next(each.uri for each in self.records.images if each.id == image))
+        return below(self.root, split_uri(next(each.uri for each in self.records.images if each.id == image))[0])
 
     @property
     def shard_rows(self) -> int:

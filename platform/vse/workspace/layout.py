@@ -80,6 +80,10 @@ class Workspace:
         """features/<dataset>/<fingerprint>; `dataset` as `dataset_name` gives it."""
         return self._at("features", dataset, fingerprint)
 
+    def proposals(self, dataset: str, fingerprint: str) -> Folder:
+        """proposals/<dataset>/<fingerprint>: proposed regions of photographs."""
+        return self._at("proposals", dataset, fingerprint)
+
     def language(self, dataset: str, fingerprint: str) -> Folder:
         """language/<dataset>/<fingerprint>: parses, components, adversaries."""
         return self._at("language", dataset, fingerprint)
