@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import partial
 from typing import Any, get_type_hints
 
 from tests.unit.write_job_keys import declared
@@ -57,7 +58,21 @@ def configuration() -> str:
         for name in registry.names(kind):
             cls = registry.component(kind, name)
             hints = get_type_hints(cls.Config)
-            rows = [_row(f"{key}.{spec.name}", _kind(spec, hints[spec.name]), spec) for spec in fields(cls.Config)]
+            rows = list[str]()
+            for spec in fields(cls.Config):
+                if nested := spec.metadata.get("kind"):
+                    chosen, others = (
+                        components[nested],
+                        map(partial(registry.component, nested), registry.names(nested)),
+                    )
+                    heading = _HEADINGS[nested]
+                    rows.append(_row(f"{key}.{spec.name}", f"one of [{heading.lower()}](#{_slug(heading)})", spec))
+                    every = dict.fromkeys(
+                        each.name for other in others if other is not cls for each in fields(other.Config)
+                    )
+                    rows += [f"| `{key}.{spec.name}.{each}` | | | as `{chosen}.{each}` |" for each in every]
+                else:
+                    rows.append(_row(f"{key}.{spec.name}", _kind(spec, hints[spec.name]), spec))
             parts.append(f"### `{key}={name}`\n\n{_first_sentence(cls)}\n")
             parts.append(_table(rows) if rows else "It has no keys.\n")
     return "\n".join(parts)

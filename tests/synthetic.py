@@ -152,7 +152,15 @@ def make_family(
     config = registry.component("family", name).Config()
     sizes = {"dim": 7, "word_dim": 4, "basic_dim": 4, "modifier_dim": 3, "k": 3}
     sizes |= {"hidden_dim": 5, "gru_dim": 3, "discriminator_dim": 4, "product_dim": 4, "convolution_dim": 4}
-    sizes |= {"heads": 1, "feedforward_dim": 5, "pools": 3}
+    sizes |= {
+        "heads": 1,
+        "feedforward_dim": 5,
+        "pools": 3,
+        "joint_dim": 6,
+        "concept_dim": 3,
+        "weight_dim": 4,
+        "concepts": 3,
+    }
     known = {field.name for field in dataclasses.fields(config)}
     config = dataclasses.replace(config, **{k: v for k, v in (sizes | changes).items() if k in known})
     torch.manual_seed(seed)

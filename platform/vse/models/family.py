@@ -44,6 +44,7 @@ relational, vsec. All but the first four read more, from the families they name 
 | image_codes, caption_codes and more | (B, dim) | jwae, jwae_scan | jwae |
 | middle | (B, layers, dim) | cse | cse |
 | siblings, has_sibling | (B, dim), (B,) bool | embedding_network | embedding_network |
+| concepts | (B, concepts) | cite, jwae_cite | `score_parts`, cite, jwae_cite |
 | image_pools, caption_pools, image_nodes, caption_nodes | (B, pools or nodes, dim) | relational | relational |
 """
 

@@ -149,7 +149,7 @@ ENTRY: dict[str, Any] = {
 }
 
 
-def _json(folder: Path, entry: Any, sentences: tuple[str, ...] = ("Cats .", "I see a cat"), **config: str) -> Any:
+def _json(folder: Path, entry: Any, sentences: tuple[str, ...] = ("Cats .", "I see a cat"), **config: Any) -> Any:
     (folder / "phrases.json").write_text(json.dumps({"a.jpg": entry}))
     said = [{"raw": text} for text in sentences]
     images = [{"filename": "a.jpg", "split": "test", "sentences": said}]

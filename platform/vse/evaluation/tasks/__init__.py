@@ -14,6 +14,7 @@ from vse.evaluation.tasks import (
     gaussian_codes,
     image_to_word,
     own_pools,
+    phrase_localisation,
     plural_split,
     retrieval,
     true_pairs,
@@ -30,6 +31,7 @@ __all__ = [
     "gaussian_codes",
     "image_to_word",
     "own_pools",
+    "phrase_localisation",
     "plural_split",
     "retrieval",
     "true_pairs",
@@ -63,5 +65,6 @@ def check_names(tasks: Sequence[str]) -> None:
 
 def help_text() -> str:
     """A line for each task, for `--help`."""
-    lines = (f"\n      {name:18}{task(name).about()}" for name in names())
+    width = max(map(len, names())) + 1
+    lines = (f"\n      {name:{width}}{task(name).about()}" for name in names())
     return f"what to measure; an error if a run can be measured by none of them:{''.join(lines)}"
