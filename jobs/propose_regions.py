@@ -17,7 +17,7 @@ from vse.workspace.provenance import write_summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Options:
+class ProposeOptions:
     """Keys of this job."""
 
     proposals: ProposalConfig = field(default_factory=ProposalConfig)
@@ -77,7 +77,7 @@ if __name__ == "__main__":
             run,
             description="Propose regions of every photograph, for phrase localisation.",
             default_preset="univse_scenes",
-            options=Options(),
+            options=ProposeOptions(),
             plan=plan,
         )
     )
