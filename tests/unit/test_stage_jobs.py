@@ -16,6 +16,8 @@ from vse.stages import parse as parsing
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+OPTIONS = {"extract_features": "ExtractOptions", "parse_captions": "ParseOptions"}
+
 
 class BegunError(Exception):
     """The stage has begun."""
@@ -38,7 +40,7 @@ def run(name: str, workspace: Path, **changes: Any) -> None:
             workspace=str(workspace),
             preset="vsepp_tiny",
             config=override(preset("vsepp_tiny"), changes),
-            options=started.Options(),
+            options=getattr(started, OPTIONS[name])(),
             changed=frozenset(),
             tracking=None,
         )

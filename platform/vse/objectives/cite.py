@@ -30,6 +30,7 @@ class CITELoss(Logistic):
 
     local = frozenset({"concepts"})
     families = frozenset({"cite"})
+    semi_supervised = False
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(Logistic.Config):

@@ -42,7 +42,8 @@ def test_every_published_preset_has_a_number() -> None:
     ours = {"vse0", "order0", "orderpp", "scan_t2i_lse", "scan_i2t_lse", "scan_both"}  # of public codes, or ours
     ours |= {"vse_infinity", "vsepp_gpo", "vsepp_infonce", "vsepp_sigmoid"}
     lse = {"scan_t2i_lse_flickr30k", "scan_i2t_lse_flickr30k"}  # of the public code: jWAE's table names no LogSumExp
-    published = {name for name in presets.names() if name.endswith(("_coco", "_flickr30k"))}
+    regions = "_localisation_flickr30k"  # reports have no table of them
+    published = {n for n in presets.names() if n.endswith(("_coco", "_flickr30k")) and not n.endswith(regions)}
     named = {name for line in LINES for name in line.presets}
     assert published - named == {f"{name}_coco" for name in ours} | lse
 

@@ -79,7 +79,7 @@ def test_files():
     assert from_json_lines(to_json_lines(kept), "file") == kept
     assert CAPTION not in to_json_lines(kept)
     for torn in ("{}", "[]", to_json_lines([verdict()]).replace("true", "3"), "no json"):
-        with pytest.raises(InputError, match="file, line 1: not a verdict"):
+        with pytest.raises(InputError, match="file, line 1: not a valid verdict"):
             from_json_lines(torn, "file")
 
 

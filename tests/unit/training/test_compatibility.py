@@ -20,6 +20,8 @@ PRESETS = {
     "jwae": "jwae_mh_gru_scenes",
     "jwae_scan": "jwae_mh_scan_t2i_scenes",
     "relational": "relational_basic_scenes",
+    "cite": "cite_localisation_small",
+    "jwae_cite": "jwae_mse_cite_localisation_small",
     "scan": "scan_t2i_lse_scenes",
 }
 # By the settings that decide which parts a family has; every other family has the same parts always.
@@ -92,7 +94,9 @@ def _accepted(config):
 @pytest.mark.parametrize(("family", "variant"), CASES)
 def test_what_is_declared_is_what_a_step_does(family, variant):
     phases = make_family(family, DATA.context, **variant).phases()
-    for objective in OBJECTIVES if phases else ():  # what is fitted in closed form makes no step
+    # refused although it trains: without CITE's own losses it is the family jwae
+    left_out = {"jwae"} if family == "jwae_cite" else set()
+    for objective in set(OBJECTIVES) - left_out if phases else ():  # what is fitted in closed form makes no step
         config = _configured(family, variant, objective)
         assert _accepted(config) == _trains(family, variant, objective), objective
 
@@ -100,7 +104,7 @@ def test_what_is_declared_is_what_a_step_does(family, variant):
 def test_the_losses_of_clip_and_siglip_train_what_the_readme_says():
     general = {name for name, variant in CASES if _accepted(_configured(name, variant, "infonce"))}
     assert general == {name for name, variant in CASES if _accepted(_configured(name, variant, "sigmoid"))}
-    assert set(registry.names("family")) - general == {"cse", "jwae", "jwae_scan", "univse"}
+    assert set(registry.names("family")) - general == {"cse", "jwae", "jwae_scan", "jwae_cite", "univse"}
     assert not _accepted(_configured("relational", {"structure": "pool"}, "infonce"))
 
 

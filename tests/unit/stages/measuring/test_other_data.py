@@ -74,7 +74,10 @@ def test_a_protocol_for_which_a_release_has_further_images(tmp_path, place, monk
     ("on", "said"),
     [
         (("path=/nowhere",), "measure.on: /nowhere: no such file or folder"),
-        (("source=flickr30k",), "measure.on.source=flickr30k: unknown; expected coco, karpathy"),
+        (
+            ("source=flickr30k",),
+            "measure.on.source=flickr30k: unknown; did you mean flickr30k_entities?",
+        ),
         (("drwaing=plain",), "measure.on.drwaing: no such key; did you mean measure.on.drawing?"),
         (("drawing=third",), "measure.on.drawing=third: expected one of plain, second"),
         (("source=karpathy", "root=/nowhere"), "measure.on.root=/nowhere: no such folder"),
