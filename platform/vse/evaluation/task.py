@@ -11,90 +11,21 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-import PIL.Image
 from numpy.typing import ArrayLike
 
 from vse.data.records import Records, Split
-from vse.data.source import Source, Truth
+from vse.data.source import Source
 from vse.evaluation import protocol as protocols
 from vse.evaluation.attacks import AnySet, Attacked, OwnScores, attack, own_scores, restrict
 from vse.evaluation.codes import Codes
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter
-from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.retrieval import Encoded, ScoresParts, count_retrieval, slice_items
+from vse.evaluation.runs import Runs as Runs
 from vse.models.family import Family
 from vse.registry import ComponentConfig
-from vse.text.components import Components
-from vse.text.parse import Parse
-from vse.text.word_vectors import WordVectors
-from vse.training.examples import Examples
-
-
-class Runs(Protocol):
-    """One trained run, or several whose scores are averaged, as tasks see them. What they encode, `model` scores."""
-
-    @property
-    def model(self) -> ScoresParts: ...
-    @property
-    def families(self) -> tuple[Family, ...]: ...
-    @property
-    def records(self) -> Records: ...
-
-    def encode(self, part: Split) -> Codes:
-        """Every image and caption of a split or of a part of it."""
-        ...
-
-    def encode_images(self, ids: tuple[str, ...]) -> Encoded:
-        """Images of the data set by their ids."""
-        ...
-
-    def encode_texts(self, texts: list[str]) -> Encoded:
-        """Captions that are no part of the data set, parsed if a family reads components."""
-        ...
-
-    def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
-        """Short texts as captions. A family with an encoder of components encodes a text with one component by it."""
-        ...
-
-    def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
-        """Parses and components of texts, of which `measure.drop_components` drops nothing."""
-        ...
-
-    @property
-    def judge(self) -> Truth | None:
-        """Whether a text is true of an image, by the image's id; None if the source does not know."""
-        ...
-
-    def unknown_words(self, texts: Iterable[str]) -> float:
-        """Share of tokens, in percent, that the vocabulary does not hold."""
-        ...
-
-    def truth(self, split: str) -> np.ndarray:
-        """(images, captions) of a split, bool: which captions are true of which images."""
-        ...
-
-    def examples(self, part: Split) -> Examples:
-        """The arrays that the family reads of a split."""
-        ...
-
-    def word_vectors(self, source: str, words: Sequence[str]) -> WordVectors:
-        """Vectors of words from the first run (`own`), another run or a file; zeros for a word that it lacks."""
-        ...
-
-    def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
-        """Trained probes in the order of the jobs: those trained before are read, others are trained and kept."""
-        ...
-
-    def image(self, id_: str) -> PIL.Image.Image:
-        """The picture of an image of the data set, RGB. Raises InputError if it cannot be read."""
-        ...
-
-    def initial_family(self) -> Family:
-        """The family with the weights that training began with, in eval mode."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,12 +208,14 @@ class Subject:
         source: What the data come from.
         records: The data.
         own_data: Whether they are the runs' own, not `measure.on`.
+        grid: Whether features are computed here from one view of a picture, so that a map's cells have known places.
     """
 
     families: tuple[Family, ...]
     source: type[Source]
     records: Records
     own_data: bool
+    grid: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,6 +226,10 @@ class Capability:
     of: Callable[[Subject], bool]
 
 
+REGIONS = Capability(
+    "vectors of the cells of a map that its backbone computed",
+    lambda subject: subject.grid and all(family.inputs.image == "map" for family in subject.families),
+)
 BOXES = Capability("annotated boxes of objects or phrases", lambda subject: bool(subject.records.boxes))
 ONE_RUN = Capability("a single run, not an ensemble", lambda subject: len(subject.families) == 1)
 

@@ -43,6 +43,22 @@ class Transform:
         squares = [np.asarray(square, dtype=np.uint8) for square in self._squares(image)]
         return np.stack(squares)
 
+    def window(self, width: int, height: int) -> tuple[float, float, float, float]:
+        """The part of a picture of so many pixels that a square shows: left, top, right and bottom as fractions.
+
+        Raises ValueError for several crops, whose features are averaged.
+        """
+        if self.num_crops > 1:
+            raise ValueError(f"{self.name}: shows several parts of a picture")
+        if self.name == "scale":
+            return 0.0, 0.0, 1.0, 1.0
+        if width <= height:
+            resized = (self.resize, int(self.resize * height / width))
+        else:
+            resized = (int(self.resize * width / height), self.resize)
+        left, top = (round((side - self.size) / 2) / side for side in resized)
+        return left, top, left + self.size / resized[0], top + self.size / resized[1]
+
     def _squares(self, image: Image.Image) -> list[Image.Image]:
         resample = _FILTERS[self.interpolation]
         if self.name == "scale":

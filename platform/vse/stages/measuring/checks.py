@@ -85,7 +85,9 @@ def check_measure(
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
+    transform = getattr(registry.build("backbone", configs[0].features.backbone), "transform", None)
     subject = Subject(
+        grid=transform is not None and transform.num_crops == 1,
         families=tuple(trained.family for trained in loaded),
         source=source_of(configs[0].data) if options.on else source,
         records=records[0],

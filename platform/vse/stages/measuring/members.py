@@ -81,7 +81,7 @@ class Member:
         """Captions that are no part of the data set, parsed if the family reads components."""
         inputs, parses = self.trained.family.inputs, None
         if inputs.components:
-            parses = self.read(self._parse(texts, workspace))
+            parses = self.read(self.parse(texts, workspace))
         sentences = self.material.sentences if inputs.sentence else None
         return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
 
@@ -101,11 +101,11 @@ class Member:
         known = {caption.text for caption in self.material.records.captions}
         others = captions
         if further := [text for text in texts if text not in known]:
-            others = self._parse(further, workspace)
+            others = self.parse(further, workspace)
         sources = [captions if text in known else others for text in texts]
         return [(each.parse(text), each.components(text)) for each, text in zip(sources, texts, strict=True)]
 
-    def _parse(self, texts: list[str], workspace: Workspace) -> Parses:
+    def parse(self, texts: list[str], workspace: Workspace) -> Parses:
         """Parses of captions that are no part of the data set."""
         parser = parser_of(self.trained.config)
         digits = fingerprint(["pairs", language_fingerprint(parser), texts])
@@ -204,6 +204,32 @@ class Members:
     def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
         """Short texts, as each member encodes them."""
         return joined([member.encode_phrases(texts, components) for member in self.each])
+
+    def encode_regions(self, ids: Sequence[str]) -> Encoded:
+        """Regions of images of the data set, as the first member encodes them."""
+        family, features = self.each[0].trained.family, self.each[0].material.features
+        return encode_images(family, features.array(family.inputs.image, tuple(ids)), family.encode_regions)
+
+    def encode_queries(self, texts: Sequence[str], components: Mapping[str, Components]) -> Encoded:
+        """Texts to look for in regions, as the first member encodes them."""
+        member = self.each[0]
+        trained, parses = member.trained, None
+        if trained.family.inputs.components:
+            others = [text for text in texts if text not in components]
+            parsed = member.parse(others, self.workspace) if others else None
+            of_others = {text: parsed.components(text) for text in others} if parsed is not None else {}
+            parses = StatedComponents({**of_others, **components})
+        encoded = encode_texts(texts, trained.vocabulary, parses)
+        return encode_captions(trained.family, encoded, trained.family.encode_queries)
+
+    def window(self, id_: str) -> tuple[float, float, float, float]:
+        """The part of an image that the first member's backbone sees."""
+        transform = self._transform
+        return transform.window(1, 1) if transform.name == "scale" else transform.window(*self.image(id_).size)
+
+    @cached_property
+    def _transform(self) -> Any:
+        return registry.build("backbone", self.each[0].config.features.backbone).transform
 
     def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
         """Parses and components of texts, by the first member's parser."""

@@ -1,0 +1,74 @@
+"""Relevance maps drawn on their pictures, as in UniVSE's Fig. 6."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import PIL.Image
+from jaxtyping import Float
+
+from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
+
+_COLUMNS, _CELL = 4, 2.3  # pictures a row, inches of one
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnMap:
+    """A map with its picture. `boxes` are drawn in green; `title` stands above."""
+
+    picture: PIL.Image.Image
+    relevance: Float[np.ndarray, "rows columns"]
+    grid: Grid
+    title: str
+    boxes: tuple[Rectangle, ...] = ()
+
+
+def draw_maps(maps: Sequence[DrawnMap], caption: str = "") -> bytes:
+    """A PNG with every map over its picture: bright where relevant, the grounded area outlined in orange, a cross at
+    the largest cell, and boxes in green."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure  # takes half a second
+
+    columns = min(_COLUMNS, len(maps))
+    rows = -(-len(maps) // columns)
+    figure = Figure(figsize=(_CELL * columns, (_CELL + 0.25) * rows + 0.3), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, each in zip(axes, maps, strict=False):
+        _draw(axis, each)
+    if caption:
+        figure.supxlabel(caption, fontsize=7)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
+    small = io.BytesIO()
+    PIL.Image.open(file).convert("RGB").quantize(128).save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def _draw(axis: object, each: DrawnMap) -> None:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Rectangle as Patch
+
+    assert isinstance(axis, Axes)
+    width, height = each.picture.size
+    values = upsampled(each.relevance, each.grid, each.picture.size)
+    share = (values / max(values.max(), 1e-12))[..., None]
+    pixels = np.asarray(each.picture.convert("RGB"), dtype=np.float32) / 255
+    grey = pixels.mean(-1, keepdims=True).repeat(3, -1)
+    axis.imshow((0.45 * grey * (1 - share) + pixels * share).clip(0, 1), extent=(0, width, height, 0))
+    axis.contour(
+        np.arange(width) + 0.5, np.arange(height) + 0.5, grounded(values), [0.5], colors="#E69F00", linewidths=1.2
+    )
+    for box in each.boxes:
+        corner = (box.left * width, box.top * height)
+        size = ((box.right - box.left) * width, (box.bottom - box.top) * height)
+        axis.add_patch(Patch(corner, *size, fill=False, edgecolor="#2EE59D", linewidth=1.4))
+    row, column = np.unravel_index(int(each.relevance.argmax()), each.relevance.shape)
+    across, down = each.grid.centres
+    axis.plot(
+        across[column] * width, down[row] * height, marker="x", color="#FF3B30", markersize=7, markeredgewidth=1.8
+    )
+    axis.set_title(each.title, fontsize=8)
