@@ -108,6 +108,10 @@ class Workspace:
         """searches/<name>."""
         return self._at("searches", name)
 
+    def gallery(self, name: str) -> Folder:
+        """galleries/<name>: pages of queries with their best candidates."""
+        return self._at("galleries", name)
+
     def comparison(self, name: str) -> Folder:
         """comparisons/<name>: differences of runs from the first of them."""
         return self._at("comparisons", name)

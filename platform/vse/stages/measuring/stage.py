@@ -171,7 +171,7 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     for part in (*(plan.parts if of_split else ()), *([members.data_set()] if len(of_split) < len(left) else ())):
         here = {name: task for name, task in left.items() if (task.scope is Scope.DATA) == (not part.name)}
         with Progress(f"scores of {part.name or 'the data set'}", unit="pairs") as bar:
-            context = _context(plan, part, here, replace(members, scored=bar.advance, folder=folder.child("probes")))
+            context = context_of(plan, part, here, replace(members, scored=bar.advance, folder=folder.child("probes")))
             for name, task in here.items():
                 label = label_of(task, part.name, options)
                 try:
@@ -185,7 +185,7 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     return {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
 
 
-def _context(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
+def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
     """What tasks share of a split, or of the whole data set, which is in one fold."""
     protocol = protocol_of(part.name, plan.options if part.name else MeasureOptions())
     context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
