@@ -2,6 +2,7 @@
 
 SugarCrepe (Hsieh et al., NeurIPS 2023) has one JSON object a file, numbered entries of `filename`, `caption` and
 `negative_caption`; the file's name says how the negative was made: add, replace or swap an object, attribute, relation.
+VALSE (Parcalabescu et al., ACL 2022) has `image_file`, `caption` and `foil`, and the votes of three annotators.
 """
 
 import functools
@@ -20,6 +21,9 @@ from vse.text.tokens import nfc, without_web
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
+_OTHER_NAMES |= {"image_file": "filename", "foil": "negative_caption"}  # VALSE
+_VOTES = 2  # of three that a pair of VALSE needs (section 4)
+_TWINS = ("image_0", "image_1", "caption_0", "caption_1")
 _COCO = re.compile(r"(?:.*_)?(\d{12})$")
 
 
@@ -37,20 +41,54 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
     """Pairs of a file: JSON as SugarCrepe has it, JSON lines, or .tsv / .csv with a head line.
 
     Columns are filename (or image), caption, negative_caption (or negative) and, where there is one, category; without
-    it the category is the file's name. Raises InputError naming file and entry.
+    it the category is the file's name. Of VALSE's pairs those are read that its numbers are of: with `mturk`, at least
+    two votes for the caption alone. Raises InputError naming file and entry.
     """
-    refuse_placeholder(path)
-    file = local_path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error})") from None
+    text, file = _read(path), local_path(path)
     ending = file.suffix.lower()
     rows = _tabular(text, path, tabs=ending == ".tsv") if ending in (".tsv", ".csv") else _json(text, path)
-    pairs = tuple(_pair(row, where, path, file.stem) for where, row in rows)
+    pairs = tuple(_pair(row, where, path, file.stem) for where, row in rows if _voted(row, where, path))
     if not pairs:
         raise InputError(f"{path}: holds no pairs of captions")
     return pairs
+
+
+def read_twins(path: str) -> tuple[tuple[CaptionPair, CaptionPair], ...]:
+    """Examples of two images and two captions of a JSON file or JSON lines, as Winoground has them: image_0, caption_0,
+    image_1, caption_1. Each image comes with its own caption and the other one.
+
+    Raises InputError naming file and entry.
+    """
+    examples = []
+    for where, row in _json(_read(path), path):
+        values = [row.get(name) for name in _TWINS] if isinstance(row, Mapping) else [None]
+        if not all(isinstance(value, str) and value.strip() for value in values):
+            raise InputError(f"{path}, {where}: expected texts for {', '.join(_TWINS)}")
+        first, second, *captions = map(str, values)
+        one, other = (nfc(without_web(caption)) for caption in captions)
+        stem = local_path(path).stem
+        examples.append((CaptionPair(first, one, other, stem), CaptionPair(second, other, one, stem)))
+    if not examples:
+        raise InputError(f"{path}: holds no examples of two images and two captions")
+    return tuple(examples)
+
+
+def _read(path: str) -> str:
+    refuse_placeholder(path)
+    try:
+        return local_path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error})") from None
+
+
+def _voted(row: Any, where: str, path: str) -> bool:
+    """Whether a pair has no votes, or enough of them."""
+    if not isinstance(row, Mapping) or "mturk" not in row:
+        return True
+    votes = row["mturk"].get("caption") if isinstance(row["mturk"], Mapping) else None
+    if not isinstance(votes, int):
+        raise InputError(f"{path}, {where}: expected a number of votes for mturk.caption, got {votes!r:.40}")
+    return votes >= _VOTES
 
 
 def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
@@ -68,7 +106,7 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
                 except (ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number}: neither JSON nor JSON lines ({error})") from None
         return
-    if isinstance(data, Mapping) and not set(_renamed(data)) >= set(_COLUMNS):
+    if isinstance(data, Mapping) and not (set(_renamed(data)) >= set(_COLUMNS) or data.keys() >= set(_TWINS)):
         yield from ((f"entry {key}", row) for key, row in data.items())
     else:
         rows = data if isinstance(data, list) else [data]

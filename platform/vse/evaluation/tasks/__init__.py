@@ -10,6 +10,7 @@ from vse.evaluation.tasks import (
     attacks,
     caption_pairs,
     contrast,
+    extended_positives,
     fill_in_blank,
     gaussian_codes,
     grounding,
@@ -21,6 +22,7 @@ from vse.evaluation.tasks import (
     true_pairs,
     unified_retrieval,
     visual_parsing,
+    winoground,
 )
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "attacks",
     "caption_pairs",
     "contrast",
+    "extended_positives",
     "fill_in_blank",
     "gaussian_codes",
     "grounding",
@@ -39,6 +42,7 @@ __all__ = [
     "true_pairs",
     "unified_retrieval",
     "visual_parsing",
+    "winoground",
 ]
 
 DEFAULT = ("retrieval", "attacks")

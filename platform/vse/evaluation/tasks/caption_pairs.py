@@ -37,6 +37,7 @@ class CaptionPairsTask(Task):
 
     config: Config
     scope = Scope.DATA
+    records_queries = True
     revision = 2  # 2: a file name that several images share is none of theirs
 
     @cached_property
@@ -100,8 +101,13 @@ class CaptionPairsTask(Task):
             for part in (slice(0, len(kept)), slice(len(kept), None))
         )
         total, right = Counter(pair.category for pair in kept), Counter[str]()
+        wins, pairs = dict[str, Counter[str]](), dict[str, Counter[str]]()  # by category and image
         for pair, win in zip(kept, pair_wins(true, false, Ties()).tolist(), strict=True):
             right[pair.category] += win
+            wins.setdefault(pair.category, Counter())[image[pair.filename]] += win
+            pairs.setdefault(pair.category, Counter())[image[pair.filename]] += 1
+        for name, each in pairs.items():
+            context.record_values(name, 0, tuple(each), [wins[name][unit] for unit in each], list(each.values()))
         accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
         mean = sum(accuracy.values()) / max(len(accuracy), 1)
         return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * len(kept) / len(self.pairs)}

@@ -59,7 +59,19 @@ def test_every_task_measures_what_it_declares_or_says_what_it_needs(
     pairs = tmp_path / "pairs.json"
     rows = [{"filename": each.image, "caption": each.text, "negative_caption": "a sea"} for each in split.captions]
     pairs.write_text(json.dumps(dict(enumerate(rows))))
-    options = asked(*tasks.names(), **SMALL, caption_pairs__files=(str(pairs),))
+    twins, positives = tmp_path / "twins.json", [tmp_path / "of_images.json", tmp_path / "of_captions.json"]
+    one, other = split.captions[0], split.captions[-1]
+    example = {"image_0": one.image, "image_1": other.image, "caption_0": one.text, "caption_1": other.text}
+    twins.write_text(json.dumps([example]))
+    positives[0].write_text(json.dumps({one.image: [one.id, other.id]}))
+    positives[1].write_text(json.dumps({one.id: [one.image, other.image]}))
+    files = {
+        "caption_pairs__files": (str(pairs),),
+        "winoground__files": (str(twins),),
+        "extended_positives__image_to_caption": str(positives[0]),
+        "extended_positives__caption_to_image": str(positives[1]),
+    }
+    options = asked(*tasks.names(), **SMALL, **files)
     measured = measure([run], run.child("evaluation"), place, *options)
     assert list(measured.tasks) == list(tasks.names())
     lacking = {name: each.missing for name, each in measured.tasks.items() if each.missing}
