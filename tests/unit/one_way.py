@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "platform/vse/"
 SOURCE = ("data/scenes/", "data/sources/scenes.py")
 LEAVES = {
+    "training/effects.py": "refuses keys without effect; training does not read it",
     "config.py": "keys of nested dataclasses: values by dotted key, digests",
     "registry.py": "components by kind and name",
     "determinism.py": "switches of torch",
