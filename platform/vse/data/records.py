@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -77,6 +77,39 @@ class Box:
         return (self.right - self.left) * (self.bottom - self.top)
 
 
+class StoredBoxes(Mapping[str, tuple[Box, ...]]):
+    """Boxes by image id in a folder of records, read when the first is asked for: training needs none.
+
+    Args:
+        folder: Of the records.
+        manifest: Of that folder.
+    """
+
+    def __init__(self, folder: Folder, manifest: Mapping[str, Any]) -> None:
+        self._folder, self._manifest = folder, manifest
+
+    @cached_property
+    def _by_image(self) -> dict[str, tuple[Box, ...]]:
+        try:
+            data = read_committed(self._folder, self._manifest, _BOXES)
+        except FileNotFoundError:
+            raise InputError(f"{self._folder}: holds no complete records") from None
+        boxes = dict[str, list[Box]]()
+        for row in pq.read_table(pa.BufferReader(data)).to_pylist():
+            box = {**row, "attributes": tuple(row["attributes"])}
+            boxes.setdefault(box.pop("image"), []).append(Box(**box))
+        return {image: tuple(each) for image, each in boxes.items()}
+
+    def __getitem__(self, image: str) -> tuple[Box, ...]:
+        return self._by_image[image]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_image)
+
+    def __len__(self) -> int:
+        return len(self._by_image)
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """The images of one split and their captions, grouped in the order of the images.
@@ -125,8 +158,9 @@ class Records:
         for caption in self.captions:
             if caption.image not in position:
                 raise InputError(f"{self.name}: caption {caption.id!r} points to unknown image {caption.image!r}")
-        unknown = next((image for image in self.boxes if image not in position), None)
-        assert unknown is None, f"boxes of an unknown image {unknown!r}"
+        if not isinstance(self.boxes, StoredBoxes):  # which were checked when they were saved
+            unknown = next((image for image in self.boxes if image not in position), None)
+            assert unknown is None, f"boxes of an unknown image {unknown!r}"
         order = [position[c.image] for c in self.captions]
         assert order == sorted(order), "captions must be grouped in the order of their images"
 
@@ -134,7 +168,7 @@ class Records:
     def fingerprint(self) -> str:
         """Eight hexadecimal digits over every record and the description of the source."""
         rows = [[i.id, i.uri, i.split] for i in self.images], [[c.id, c.image, c.text] for c in self.captions]
-        boxes = [self.boxes] if self.boxes else []
+        boxes = [dict(self.boxes)] if self.boxes else []
         return fingerprint([self.name, *rows, self.source, *boxes])
 
     @cached_property
@@ -172,19 +206,16 @@ class Records:
         if manifest is None or manifest.get("kind") != "records":
             raise InputError(f"{folder}: holds no complete records")
         try:
-            names = (*_COLUMNS, *((_BOXES,) if _BOXES in manifest["files"] else ()))
-            files = {file: read_committed(folder, manifest, file) for file in names}
+            files = {file: read_committed(folder, manifest, file) for file in _COLUMNS}
         except FileNotFoundError:
             raise InputError(f"{folder}: holds no complete records") from None
         tables = {file: pq.read_table(pa.BufferReader(data)).to_pylist() for file, data in files.items()}
         images = tuple(Image(**row) for row in tables["images.parquet"])
         captions = tuple(Caption(**row) for row in tables["captions.parquet"])
-        boxes = dict[str, list[Box]]()
-        for row in tables.get(_BOXES, ()):
-            box = {**row, "attributes": tuple(row["attributes"])}
-            boxes.setdefault(box.pop("image"), []).append(Box(**box))
-        by_image = {image: tuple(each) for image, each in boxes.items()}
-        return cls(manifest["name"], images, captions, manifest["source"], by_image)
+        boxes = StoredBoxes(folder, manifest) if _BOXES in manifest["files"] else {}
+        records = cls(manifest["name"], images, captions, manifest["source"], boxes)
+        vars(records)["fingerprint"] = manifest["fingerprint"]  # computed from boxes, which would be read for it
+        return records
 
     def of_images(self, images: tuple[Image, ...], source: dict[str, Any]) -> "Records":
         """Records of some of the images, with their captions and boxes."""

@@ -209,13 +209,14 @@ class Subject:
         records: The data.
         own_data: Whether they are the runs' own, not `measure.on`.
         grid: Whether features are computed here from one view of a picture, so that a map's cells have known places.
+            Asked by tasks that need it alone: a node that measures others may lack the backbone's files.
     """
 
     families: tuple[Family, ...]
     source: type[Source]
     records: Records
     own_data: bool
-    grid: bool = False
+    grid: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +229,7 @@ class Capability:
 
 REGIONS = Capability(
     "vectors of the cells of a map that its backbone computed",
-    lambda subject: subject.grid and all(family.inputs.image == "map" for family in subject.families),
+    lambda subject: all(family.inputs.image == "map" for family in subject.families) and subject.grid(),
 )
 BOXES = Capability("annotated boxes of objects or phrases", lambda subject: bool(subject.records.boxes))
 ONE_RUN = Capability("a single run, not an ensemble", lambda subject: len(subject.families) == 1)

@@ -1,6 +1,7 @@
 """Boxes of objects: read from files, kept with records, as fractions of the image."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -140,9 +141,21 @@ def test_boxes_are_kept_with_records_and_go_with_their_image(tmp_path):
     records.save(Folder.open(str(tmp_path)))
     loaded = Records.load(Folder.open(str(tmp_path)))
     assert loaded.boxes == records.boxes
-    assert loaded.fingerprint == records.fingerprint
+    assert loaded.fingerprint == replace(loaded).fingerprint == records.fingerprint
     assert without(records, {"a"}).boxes == {"c": (TABLE,)}
     assert limited(records, 2).boxes == {"a": (phrase, CAT)}
+
+
+def test_boxes_are_read_when_they_are_asked_for(tmp_path):
+    """Training reads the records of millions of boxes, and needs none of them."""
+    folder = Folder.open(str(tmp_path))
+    records = records_with({"a": (CAT,)})
+    records.save(folder)
+    (tmp_path / "boxes.parquet").unlink()
+    loaded = Records.load(folder)
+    assert (loaded.fingerprint, loaded.images) == (records.fingerprint, records.images)
+    with pytest.raises(InputError, match="holds no complete records"):
+        loaded.boxes["a"]
 
 
 def test_boxes_belong_to_the_records_and_not_to_what_features_depend_on():

@@ -175,5 +175,5 @@ def test_regions_need_a_grid():
     family: Any = SimpleNamespace(inputs=SimpleNamespace(image="map"))
     pooled: Any = SimpleNamespace(inputs=SimpleNamespace(image="pooled"))
     for families, grid, has in (((family,), True, True), ((family,), False, False), ((pooled,), True, False)):
-        subject: Any = SimpleNamespace(families=families, grid=grid)
+        subject: Any = SimpleNamespace(families=families, grid=lambda grid=grid: grid)
         assert REGIONS.of(subject) == has

@@ -85,9 +85,8 @@ def check_measure(
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
-    transform = getattr(registry.build("backbone", configs[0].features.backbone), "transform", None)
     subject = Subject(
-        grid=transform is not None and transform.num_crops == 1,
+        grid=lambda: _one_view(configs[0]),
         families=tuple(trained.family for trained in loaded),
         source=source_of(configs[0].data) if options.on else source,
         records=records[0],
@@ -111,6 +110,12 @@ def check_measure(
     for config, described in zip(configs, records, strict=True):
         _check_stages(config, described, workspace, request, options)
     return request
+
+
+def _one_view(config: RunConfig) -> bool:
+    """Whether the backbone sees a picture once, by a transform of its own."""
+    transform = getattr(registry.build("backbone", config.features.backbone), "transform", None)
+    return transform is not None and transform.num_crops == 1
 
 
 def _described(config: RunConfig, options: SharedOptions, describe: Callable[[RunConfig], Records]) -> Records:
