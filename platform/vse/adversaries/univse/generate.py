@@ -158,16 +158,26 @@ def _accepted(
     """The first of a number of draws that is new and not true; its words enter `seen`."""
     for _ in range(TRIALS):
         change = draw()
-        if change is None:
-            continue
-        text = apply_edits(caption.text, change.edits)
-        read = token_words(text)
-        if read in seen:
-            continue
-        seen.add(read)
-        if is_true is None or is_true(caption.image, text) is not True:
+        if change is not None and is_new(change, caption, seen, is_true):
             return change
     return None
+
+
+def is_new(change: Change, caption: ParsedCaption, seen: set[tuple[str, ...]], is_true: Truth | None) -> bool:
+    """Whether a change makes a text that reads like none before and is not known to be true.
+
+    Args:
+        change: Of the caption.
+        caption: What is changed.
+        seen: The words of texts before; those of this one enter.
+        is_true: Judges a text of an image, if anything can.
+    """
+    text = apply_edits(caption.text, change.edits)
+    read = token_words(text)
+    if read in seen:
+        return False
+    seen.add(read)
+    return is_true is None or is_true(caption.image, text) is not True
 
 
 def _lemmas(captions: Sequence[ParsedCaption]) -> frozenset[str]:

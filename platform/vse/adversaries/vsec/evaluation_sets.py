@@ -12,8 +12,8 @@ from itertools import combinations
 from typing import Any
 
 from vse.adversaries.attacks import contrast_classes
-from vse.adversaries.univse.editor import Change, apply_edits
-from vse.adversaries.univse.generate import Adversary, Truth, keyed_random
+from vse.adversaries.univse.editor import Change
+from vse.adversaries.univse.generate import Adversary, Truth, is_new, keyed_random
 from vse.adversaries.vsec.candidates import Generator
 from vse.adversaries.vsec.slots import Phrases, Slot, change_of
 from vse.adversaries.vsec.words import DIGITS, NUMBERS
@@ -109,12 +109,7 @@ def _accepted(
     for tried, change in enumerate(changes):
         if found == wanted or tried >= 50 * wanted:
             return
-        text = apply_edits(caption.text, change.edits)
-        read = token_words(text)
-        if read in seen:
-            continue
-        seen.add(read)
-        if is_true is None or is_true(caption.image, text) is not True:
+        if is_new(change, caption, seen, is_true):
             found += 1
             yield change
 
