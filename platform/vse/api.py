@@ -280,8 +280,9 @@ def adversarial_captions(
     """
     opened = _run(run, workspace)
     material = pipeline.prepare(opened.config, opened.workspace, parsed=True)
-    material = replace(material, words=AdversaryWords().pools)
-    if words == "disjoint" and opened.config.text.pools != material.words:
+    protocol = AdversaryWords()
+    material = replace(material, words=protocol.pools)
+    if words == "disjoint" and not protocol.held_out_of(opened.config.text)[0]:
         raise InputError(f"words=disjoint: {opened.name} was trained with text.pools of its own; choose shared")
     adversaries = attack_split(opened.config, opened.workspace, material, split, words)
     captions = np.array([(each.image, each.text) for each in material.records.split(split).captions], dtype=object)

@@ -216,10 +216,7 @@ def _keep(
         outcomes, _ = unpack(files[table])
     for file, data in files.items():
         folder.write_bytes(file, data)
-    intervals = {
-        label: intervals_of(plan.tasks[name], values[label], each, f"{name} of {label}")
-        for label, each in outcomes.items()
-    }
+    intervals = {label: intervals_of(plan.tasks[name], values[label], each) for label, each in outcomes.items()}
     loaded = [member.trained for member in plan.members.each]
     content: dict[str, Any] = {
         "asked": time.time(),
@@ -246,22 +243,19 @@ def _keep(
     )
 
 
-def intervals_of(
-    task: Task, values: Mapping[str, float], outcomes: Outcomes, units: str = "units"
-) -> dict[str, tuple[float, float]]:
+def intervals_of(task: Task, values: Mapping[str, float], outcomes: Outcomes) -> dict[str, tuple[float, float]]:
     """95 % intervals (BCa bootstrap over images, or over the units of a metric) of what a run measured.
 
     Args:
         task: The task.
         values: By metric.
         outcomes: Of its queries.
-        units: What the units are of, for messages.
     """
     effects: dict[str, Effect] = {}
     for metric in map(task.metric, values):
         samples = [
-            Sample(hits=hits[None], queries=queries, images=fingerprint([units, each]))
-            for each, hits, queries in outcomes.terms(metric)
+            Sample(hits=hits[None], queries=queries, images=fingerprint(units))
+            for units, hits, queries in outcomes.terms(metric)
         ]
         if samples and all(sample.defined for sample in samples):
             effects[metric.name] = [(1.0, sample) for sample in samples]
