@@ -146,9 +146,16 @@ class JWAECITE(JWAE):
         self.score = ConceptScore(config.dim, context.sentence_dim, config)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
-        """As of jWAE, with the concepts in the encoders' phase."""
+        """As of jWAE, with the concepts in the encoders' phase.
+
+        `scored_by` (parameters,) is of no loss: the step scores pairs after `forward`, and DDP takes a parameter for
+        unused if no output of `forward` depends on it.
+        """
         encoded = super().forward(batch, phase)
-        return encoded if "judged_prior" in encoded else encoded | self._concepts(batch)
+        if "judged_prior" in encoded:
+            return encoded
+        scored_by = torch.stack([parameter.flatten()[0] for parameter in self.score.parameters()])
+        return encoded | self._concepts(batch) | {"scored_by": scored_by}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim), unit vectors, and concepts (batch, K)."""
