@@ -15,6 +15,7 @@ from jsonschema import validate
 from tests.jobs.processes import run, run_many, run_unread, run_without_ray, summary_of
 from vse.config import override
 from vse.presets import preset
+from vse.stages import pipeline
 from vse.stages.train import run_training
 from vse.training.run_journal import Origin
 from vse.workspace.journal import read
@@ -32,8 +33,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
     folder = tmp_path_factory.mktemp("compare") / "workspace"
     place = Workspace.open(str(folder))
 
-    def trained(name: str, known: bool = True, **changes: Any) -> str:
+    def trained(name: str, known: bool = True, parsed: bool = False, **changes: Any) -> str:
         config = override(preset(name), {**SIZES, **{key.replace("__", "."): v for key, v in changes.items()}})
+        pipeline.prepare(config, place, parsed=parsed)
         return run_training(config, place, origin=Origin(name, tuple(SIZES)) if known else None).run
 
     return folder, {
@@ -42,7 +44,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]
         "C": trained("univse_tiny"),
         "D": trained("univse_tiny", seed=1),
         "OTHER": trained("vsepp_tiny", data__num_test=13),
-        "ATTACKED": trained("vsepp_tiny", data__num_train=30),
+        "ATTACKED": trained("vsepp_tiny", data__num_train=30, parsed=True),
         "POOLS": trained("vsepp_tiny", text__pools__held_out=False),
         "NAMELESS": trained("vsepp_tiny", known=False, objective__margin=0.3),
     }

@@ -27,6 +27,6 @@ def test_verdicts_are_counted(tmp_path):
     assert "75.0 [30.1, 95.4]" in out
     with open(out.splitlines()[-1], encoding="utf-8") as file:
         assert json.load(file)["headline"] == {"s/noun": 0.75}
-    for (status, _, error), message in ((absent, "no such file"), (wrong, "not a verdict")):
+    for (status, _, error), message in ((absent, "no such file"), (wrong, "not a valid verdict")):
         assert status == 2
         assert message in error.splitlines()[-1]

@@ -160,6 +160,5 @@ def test_a_key_is_not_told_twice(jobs: Mapping[str, Mapping[str, Any]], capsys: 
     this = Command("train", jobs["train"], capsys)
     assert "optim.lr?" not in this.told("optim.lr=1", "optim.lrr=2")
     assert "optim.lr?" not in this.told("optim.lrr=fast")
-    assert (
-        this.told("measure.splits=test") == f"measure.splits: no such key; {A_KEY_OF} jobs/compare.py, jobs/evaluate.py"
-    )
+    jobs_with_it = "jobs/compare.py, jobs/evaluate.py, jobs/show_gallery.py"
+    assert this.told("measure.splits=test") == f"measure.splits: no such key; {A_KEY_OF} {jobs_with_it}"
