@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models.encoders import two_layers, unit
-from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.family import Batch, Context, Encoded
 from vse.models.jwae import JWAE
+from vse.models.two_branches import TwoBranches
 from vse.registry import ComponentConfig, register
 
 NUMBERS_AT_ONCE = 2**24  # of the layer before the concepts, 64 MB in single precision
@@ -75,7 +76,7 @@ class ConceptScore(nn.Module):
 
 
 @register("family", "cite")
-class CITE(Family):
+class CITE(TwoBranches):
     """Codes `images` and `captions` (batch, dim) are unit vectors, `concepts` (batch, K) logits of their weights.
 
     Args:
@@ -85,7 +86,6 @@ class CITE(Family):
     """
 
     pairwise = frozenset({"captions", "concepts"})
-    unit_codes = False  # `concepts` are none
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig, ConceptConfig):
@@ -95,27 +95,18 @@ class CITE(Family):
         hidden_dim: int = knob(1024, "first layer of each branch (released code)", low=1)
         image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
 
-    @classmethod
-    def requires(cls, config: "CITE.Config") -> Inputs:
-        return Inputs(image=config.image, components=False, sentence=True)
-
     def __init__(self, config: "CITE.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__(config)
-        channels = context.feature_dims[config.image]
-        self.scale = FeatureScale(channels, scale)
-        self.image = two_layers(channels, config.hidden_dim, config.dim)
-        self.text = two_layers(context.sentence_dim, config.hidden_dim, config.dim)
+        super().__init__(config, context, scale)
         self.score = ConceptScore(config.dim, context.sentence_dim, config)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from features (batch, channels)."""
-        features = batch[self.inputs.image].to(next(self.image.parameters()).dtype)
-        return {"images": unit(self.image(self.scale(features)))}
+        return {"images": unit(self.branch_of_images(batch))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim) and concepts (batch, K) from sentence vectors (batch, length)."""
-        vectors = batch["sentence"].to(next(self.text.parameters()).dtype)
-        return {"captions": unit(self.text(vectors)), "concepts": self.score.weigh(vectors)}
+        concepts = self.score.weigh(batch["sentence"].to(next(self.text.parameters()).dtype))
+        return {"captions": unit(self.branch_of_captions(batch)), "concepts": concepts}
 
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """score: the logit of every pair (images, captions)."""
