@@ -1,6 +1,7 @@
 """What evaluation tasks ask of trained runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +12,21 @@ from vse.data.source import Truth
 from vse.evaluation.codes import Codes
 from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.retrieval import Encoded, ScoresParts
+from vse.evaluation.saliency import Saliency
 from vse.models.family import Family
 from vse.text.components import Components
 from vse.text.parse import Parse
 from vse.text.word_vectors import WordVectors
 from vse.training.examples import Examples
+
+
+@dataclass(frozen=True, eq=False)
+class SaliencyQuery:
+    """An image by its id, texts, and the positions of the texts for which the image is differentiated too."""
+
+    image: str
+    texts: tuple[str, ...]
+    of_image: tuple[int, ...] = ()
 
 
 class Runs(Protocol):
@@ -27,6 +38,10 @@ class Runs(Protocol):
     def families(self) -> tuple[Family, ...]: ...
     @property
     def records(self) -> Records: ...
+    @property
+    def names(self) -> str:
+        """As the user named them."""
+        ...
 
     def encode(self, part: Split) -> Codes:
         """Every image and caption of a split or of a part of it."""
@@ -50,6 +65,14 @@ class Runs(Protocol):
 
     def encode_queries(self, texts: Sequence[str], components: Mapping[str, Components]) -> Encoded:
         """Texts to look for in regions, of a single run; `components` of a text, if given, are not parsed."""
+        ...
+
+    def saliencies(self, queries: Sequence[SaliencyQuery], level: str) -> Iterator[list[Saliency]]:
+        """Saliency of every text of each query, of a single run; `level`: `pixels`, or `features` of the image.
+
+        It is of features too if no backbone of the run computed them. Raises InputError for a picture that cannot be
+        read and a family whose words cannot be differentiated.
+        """
         ...
 
     def window(self, id_: str) -> tuple[float, float, float, float]:

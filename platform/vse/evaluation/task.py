@@ -24,6 +24,7 @@ from vse.evaluation.codes import Codes
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter
 from vse.evaluation.retrieval import Encoded, ScoresParts, count_retrieval, slice_items
 from vse.evaluation.runs import Runs as Runs
+from vse.evaluation.runs import SaliencyQuery as SaliencyQuery
 from vse.models.family import Family
 from vse.registry import ComponentConfig
 
@@ -210,6 +211,7 @@ class Subject:
         own_data: Whether they are the runs' own, not `measure.on`.
         grid: Whether features are computed here from one view of a picture, so that a map's cells have known places.
             Asked by tasks that need it alone: a node that measures others may lack the backbone's files.
+        pictures: Whether features are computed here from pictures. Asked as `grid`.
     """
 
     families: tuple[Family, ...]
@@ -217,6 +219,7 @@ class Subject:
     records: Records
     own_data: bool
     grid: Callable[[], bool] = lambda: False
+    pictures: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,6 +60,12 @@ class Network(nn.Module):
     @torch.inference_mode()
     def forward(self, pixels: UInt8[Tensor, "items crops size size 3"]) -> dict[str, Float[Tensor, "items ..."]]:
         """Named features in single precision, one row per picture."""
+        return self.differentiable(pixels)
+
+    def differentiable(
+        self, pixels: UInt8[Tensor, "items crops size size 3"] | Float[Tensor, "items crops size size 3"]
+    ) -> dict[str, Float[Tensor, "items ..."]]:
+        """As `forward`, with a gradient to pixels that are floats (0 to 255) and require one."""
         items, crops = pixels.shape[:2]
         x = pixels.to(self.mean.device).flatten(0, 1).permute(0, 3, 1, 2)  # stays channels last in memory
         x = (x.float() / 255 - self.mean) / self.std

@@ -14,7 +14,7 @@ UnreadableImage is raised.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from PIL import Image
 
 from vse.data.images import MAX_PIXELS, UnreadableImage
@@ -52,41 +52,69 @@ class Transform:
             raise ValueError(f"{self.name}: shows several parts of a picture")
         if self.name == "scale":
             return 0.0, 0.0, 1.0, 1.0
-        if width <= height:
-            resized = (self.resize, int(self.resize * height / width))
-        else:
-            resized = (int(self.resize * width / height), self.resize)
+        resized = _resized(width, height, self.resize)
         left, top = (round((side - self.size) / 2) / side for side in resized)
         return left, top, left + self.size / resized[0], top + self.size / resized[1]
+
+    def spread(
+        self, squares: Float[np.ndarray, "crops size size channels"], width: int, height: int
+    ) -> Float[np.ndarray, "rows columns channels"]:
+        """Values of the pixels of squares, put back on the resized picture that the squares are cut from.
+
+        Where squares overlap, their values are added, and pixels outside of all squares are zero. This is the transpose
+        of cutting and mirroring, so it turns a gradient to squares into the gradient to the resized picture.
+
+        Args:
+            squares: One row for each square, in the order of `__call__`.
+            width: Of the picture before it was resized, in pixels.
+            height: Likewise.
+
+        Returns:
+            Values at the size of the resized picture.
+        """
+        if self.name == "scale":
+            return squares[0]
+        columns, rows = _resized(width, height, self.resize)
+        places = self._places(columns, rows)
+        canvases = np.zeros((2, rows, columns, squares.shape[-1]), dtype=squares.dtype)  # of the picture, of its mirror
+        for number, square in enumerate(squares):
+            x, y = places[number % len(places)]
+            canvases[number // len(places), y : y + self.size, x : x + self.size] += square
+        return canvases[0] + canvases[1][:, ::-1]
 
     def _squares(self, image: Image.Image) -> list[Image.Image]:
         resample = _FILTERS[self.interpolation]
         if self.name == "scale":
             return [image.resize((self.size, self.size), resample)]
         image = _shorter_side(image, self.resize, resample)
+        pictures = [image]
+        if self.name == "ten_crop":  # crops of the mirror image too, as torchvision has it
+            pictures.append(image.transpose(Image.Transpose.FLIP_LEFT_RIGHT))
+        places = self._places(image.width, image.height)
+        return [each.crop((x, y, x + self.size, y + self.size)) for each in pictures for x, y in places]
+
+    def _places(self, columns: int, rows: int) -> list[tuple[int, int]]:
+        """Left and top of the squares cut from a resized picture; the same again from its mirror image."""
+        centre = round((columns - self.size) / 2), round((rows - self.size) / 2)
         if self.name == "crop":
-            return [_centre(image, self.size)]
-        corners = [(x, y) for y in (0, image.height - self.size) for x in (0, image.width - self.size)]
-        five = [image.crop((x, y, x + self.size, y + self.size)) for x, y in corners] + [_centre(image, self.size)]
-        mirrored = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)  # crops of the mirror image, as torchvision has it
-        five += [mirrored.crop((x, y, x + self.size, y + self.size)) for x, y in corners]
-        return [*five, _centre(mirrored, self.size)]
+            return [centre]
+        return [*((x, y) for y in (0, rows - self.size) for x in (0, columns - self.size)), centre]
+
+
+def _resized(width: int, height: int, side: int) -> tuple[int, int]:
+    """Size with the shorter side at `side`, the longer one truncated to whole pixels as torchvision does."""
+    return (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
 
 
 def _shorter_side(image: Image.Image, side: int, resample: Image.Resampling) -> Image.Image:
-    """Shorter side to `side`, the longer one truncated to whole pixels as torchvision does."""
+    """The picture with its shorter side at `side`. Raises UnreadableImage if it would be too large."""
     width, height = image.size
     if min(width, height) == side:
         return image
-    size = (side, int(side * height / width)) if width <= height else (int(side * width / height), side)
+    size = _resized(width, height, side)
     if size[0] * size[1] > MAX_PIXELS:
         raise UnreadableImage(
             f"{width} x {height} pixels are too narrow: with a shorter side of {side} they become "
             f"{size[0]} x {size[1]}, more than {MAX_PIXELS}"
         )
     return image.resize(size, resample)
-
-
-def _centre(image: Image.Image, size: int) -> Image.Image:
-    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
-    return image.crop((left, top, left + size, top + size))

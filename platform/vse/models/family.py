@@ -123,6 +123,7 @@ class Family(nn.Module):
         inference_parameters: keys of `Config` that `combine` takes too, so that they can be swept without training.
         unit_codes: whether every code is a unit vector (or zero) over its last dimension.
         vectors_of_paper: pre-trained word vectors from which the paper starts; empty if it learns them or reads none.
+        vocabulary_buffers: names of buffers with a row for each vocabulary id, apart from those of word tables.
         pairwise: codes of captions that every worker needs, for a family that scores a batch itself (its own images
             against all captions). Empty if the score is the product of two codes.
     """
@@ -132,6 +133,7 @@ class Family(nn.Module):
     inference_parameters: tuple[str, ...] = ()
     unit_codes: bool = True
     vectors_of_paper: ClassVar[str] = ""
+    vocabulary_buffers: ClassVar[tuple[str, ...]] = ()
     pairwise: ClassVar[frozenset[str]] = frozenset()
     _scalars: tuple[str, ...] = ()
 

@@ -101,6 +101,7 @@ class Relational(Family):
     """
 
     inputs = Inputs(image="map", components=False)
+    vocabulary_buffers = ("known",)
     vectors_of_paper = "fastText's of 300 dimensions (thesis, section 2.3)"
 
     @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vse import registry
 from vse.data.records import Records
@@ -87,6 +88,7 @@ def check_measure(
     records = tuple(_described(config, options, describe) for config in configs)
     subject = Subject(
         grid=lambda: _one_view(configs[0]),
+        pictures=lambda: _transform(configs[0]) is not None,
         families=tuple(trained.family for trained in loaded),
         source=source_of(configs[0].data) if options.on else source,
         records=records[0],
@@ -114,8 +116,13 @@ def check_measure(
 
 def _one_view(config: RunConfig) -> bool:
     """Whether the backbone sees a picture once, by a transform of its own."""
-    transform = getattr(registry.build("backbone", config.features.backbone), "transform", None)
+    transform = _transform(config)
     return transform is not None and transform.num_crops == 1
+
+
+def _transform(config: RunConfig) -> Any:
+    """The transform of the backbone; None for ready-made features."""
+    return getattr(registry.build("backbone", config.features.backbone), "transform", None)
 
 
 def _described(config: RunConfig, options: SharedOptions, describe: Callable[[RunConfig], Records]) -> Records:

@@ -1,6 +1,6 @@
 """Trained runs that are measured as one: each reads captions and images in its own way, all of them the same ones."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,8 +21,12 @@ from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.component_queries import EncodesComponents
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined
+from vse.evaluation.jacobians import occurrence_texts
 from vse.evaluation.probes.runner import Arrays, Job
-from vse.evaluation.task import AdversarialTexts
+from vse.evaluation.saliency import Saliency, SaliencyReader
+from vse.evaluation.task import AdversarialTexts, SaliencyQuery
+from vse.features.forward import Forward
+from vse.features.region_features import NUMBERS
 from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
 from vse.stages.measuring.probes import trained_probes
@@ -222,14 +226,52 @@ class Members:
         encoded = encode_texts(texts, trained.vocabulary, parses)
         return encode_captions(trained.family, encoded, trained.family.encode_queries)
 
+    def saliencies(self, queries: Sequence[SaliencyQuery], level: str) -> Iterator[list[Saliency]]:
+        """Saliency of every text of each query, by the first member."""
+        member = self.each[0]
+        family, material = member.trained.family, member.material
+        reader, backbone = SaliencyReader(family, member.settings), self._backbone
+        texts = list(dict.fromkeys(text for query in queries for text in query.texts))
+        parses = self._components(texts) if family.inputs.components else None
+        sentences = material.sentences if family.inputs.sentence else None
+        through = hasattr(backbone, "transform") and level == "pixels"
+        asked = through and any(query.of_image for query in queries)
+        forward = Forward(backbone.config, (family.inputs.image,)) if asked else None
+        for query in queries:
+            read = occurrence_texts(query.texts, member.trained.vocabulary, parses, sentences)
+            features = material.features.array(family.inputs.image, (query.image,))[0]
+            try:
+                if forward is not None and query.of_image:
+                    place = features[-NUMBERS:] if getattr(member.config.data, "geometry", False) else None
+                    picture = self.image(query.image)
+                    yield reader.of_picture(picture, read, forward, backbone.transform, query.of_image, place)
+                else:
+                    yield reader.of_features(features, read, query.of_image if not through else ())
+            except ValueError as error:
+                raise InputError(f"saliency of {member.name}: {error}") from None
+
+    def _components(self, texts: Sequence[str]) -> StatedComponents:
+        """Components as the first member reads them at test."""
+        member = self.each[0]
+        assert member.material.parses is not None, "the family reads components"
+        known = {caption.text for caption in self.records.captions}
+        further = [text for text in texts if text not in known]
+        own = member.read(member.material.parses)
+        others = member.read(member.parse(further, self.workspace)) if further else own
+        return StatedComponents({text: (own if text in known else others).components(text) for text in texts})
+
     def window(self, id_: str) -> tuple[float, float, float, float]:
         """The part of an image that the first member's backbone sees."""
         transform = self._transform
         return transform.window(1, 1) if transform.name == "scale" else transform.window(*self.image(id_).size)
 
-    @cached_property
+    @property
     def _transform(self) -> Any:
-        return registry.build("backbone", self.each[0].config.features.backbone).transform
+        return self._backbone.transform
+
+    @cached_property
+    def _backbone(self) -> Any:
+        return registry.build("backbone", self.each[0].config.features.backbone)
 
     def parsed(self, texts: Sequence[str]) -> list[tuple[Parse, Components]]:
         """Parses and components of texts, by the first member's parser."""

@@ -1,0 +1,311 @@
+"""Saliency of pixels and words (VSE-C, section 4.2, Fig. 2), measured by boxes and by words that attacks change."""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vse.adversaries.attacks import ATTACKS
+from vse.adversaries.vsec.evaluation_sets import set_paradigms
+from vse.config import knob
+from vse.data.keyed import permutation
+from vse.data.records import Box, Caption
+from vse.evaluation.box_phrases import category_nouns
+from vse.evaluation.metrics import Metric, mean_over_folds
+from vse.evaluation.protocol import Fold
+from vse.evaluation.relevance_maps import Grid, Rectangle
+from vse.evaluation.saliency import Saliency, changed_words, mass_inside
+from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_saliency
+from vse.evaluation.task import ONE_RUN, Capability, Context, SaliencyQuery, Task
+from vse.evaluation.tasks.attacks import UNIVSE
+from vse.evaluation.tasks.contrast import VSEC
+from vse.registry import ComponentConfig, register
+
+SALIENT = Capability(
+    "word vectors, or a backbone whose pixels can be differentiated and images with captions and boxes",
+    lambda subject: (
+        any(not family.inputs.sentence for family in subject.families)
+        or (any(each.image in subject.records.boxes for each in subject.records.captions) and subject.pictures())
+    ),
+)
+_KINDS = {VSEC: "contrast", UNIVSE: "attacks"}
+_PICTURES, _ATTACKS_SHOWN = 4, 3
+_WORDS = {
+    "changed": "on changed words",
+    "uniform": "their share of words",
+    "over_uniform": "above their share",
+    "before": "on the words before",
+    "over_before": "above the words before",
+}
+_PIXELS = {
+    "mass": "mass inside",
+    "area": "of a constant map",
+    "over_area": "above a constant map",
+    "other": "for another caption",
+    "over_other": "above another caption",
+}
+_BETTER = ("changed", "over_uniform", "over_before", "mass", "over_area", "over_other")
+
+
+@register("task", "saliency")
+class SaliencyTask(Task):
+    """Jacobian of the score by pixels and words: its mass inside boxes, and its share on words that attacks change."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        attacks: tuple[str, ...] = knob(
+            ("contrast", "attacks"),
+            "whose adversaries: VSE-C's (contrast), UniVSE's (attacks), or both",
+            choices=("contrast", "attacks"),
+        )
+        per_caption: int = knob(3, "adversaries of each caption and attack, the first of their file", low=1)
+        images: int = knob(200, "images of a fold whose pixels are differentiated, drawn by a key; 0: all", low=0)
+        level: str = knob(
+            "pixels",
+            "of the image: pixels, or regions of its features, which are only drawn and need no picture",
+            choices=("pixels", "features"),
+        )
+
+    config: Config
+    needs = (ONE_RUN, SALIENT)
+    parsed = True
+    records_queries = True
+
+    @property
+    def adversaries(self) -> tuple[tuple[str, str], ...]:
+        return tuple((kind, "shared") for kind, name in _KINDS.items() if name in self.config.attacks)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return tuple(self._metrics())
+
+    def _metrics(self) -> Iterator[Metric]:
+        groups = [("pixels", "pixels", _PIXELS)]
+        for kind in _KINDS:
+            groups += [(_prefix(kind, name), f"words, {_title(kind, name)}", _WORDS) for name in _attacks(kind)]
+        for name, group, headings in groups:
+            for metric, heading in headings.items():
+                yield Metric(
+                    name=f"saliency_{name}/{metric}",
+                    heading=heading,
+                    group=group,
+                    higher_is_better=True if metric in _BETTER else None,
+                    main=metric in ("changed", "mass"),
+                )
+            yield Metric(
+                name=f"saliency_{name}/queries",
+                heading="captions",
+                group=group,
+                unit="",
+                higher_is_better=None,
+                decimals=0,
+                main=False,
+            )
+
+    def measure(self, context: Context) -> dict[str, float]:
+        """Of each attack the share of saliency on the words that it changes; if images have boxes, the mass of pixels
+        inside the boxes of what a caption names."""
+        return mean_over_folds(self._fold(context, number, fold) for number, fold in enumerate(context.folds))
+
+    def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
+        sums = defaultdict[str, defaultdict[str, np.ndarray]](
+            lambda: defaultdict[str, np.ndarray](lambda: np.zeros(len(fold.images)))
+        )
+        asked = list(self._asked(context, fold))
+        answers = context.runs.saliencies([each.query for each in asked], self.config.level)
+        for row, (image, answer) in enumerate(zip(asked, answers, strict=True)):
+            for name, values in image.values(answer):
+                for metric, value in values.items():
+                    sums[name][metric][row] += value
+                sums[name]["queries"][row] += 1
+        values = dict[str, float]()
+        ids = [context.split.images[row].id for row in fold.images]
+        for name, totals in sums.items():
+            queries = totals.pop("queries")
+            for metric, hits in totals.items():
+                context.record_values(f"saliency_{name}/{metric}", number, ids, hits, queries)
+                values[f"saliency_{name}/{metric}"] = float(100 * hits.sum() / queries.sum())
+            values[f"saliency_{name}/queries"] = float(queries.sum())
+        return values
+
+    def _asked(self, context: Context, fold: Fold) -> Iterator["_Asked"]:
+        """What is asked of each image of a fold, in their order."""
+        captions = [context.split.captions[row] for row in fold.captions]
+        objects = dict[str, frozenset[str]]()
+        texts = list(dict.fromkeys(caption.text for caption in captions))
+        for text, (_, components) in zip(texts, context.runs.parsed(texts), strict=True):
+            objects[text] = frozenset(each.word for each in components.objects)
+        number = self.config.images or len(fold.images)
+        drawn = set(permutation(0, 0, "pixels of saliency", len(fold.images))[:number].tolist())
+        order = permutation(0, 0, "other captions of saliency", len(captions))
+        attacks = self._attacks(context)
+        for row, image_row in enumerate(fold.images):
+            image = context.split.images[image_row].id
+            boxes = context.runs.records.boxes.get(image, ()) if self.config.level == "pixels" else ()
+            asked = _Asked(image)
+            for place in np.flatnonzero(fold.caption_to_image == row).tolist():
+                caption = captions[place]
+                own = asked.text(caption.text)
+                for name, adversaries in attacks.items():
+                    for text in adversaries.get(int(fold.captions[place]), ()):
+                        asked.adversaries.append((name, own, asked.text(text)))
+                named = boxes_of(caption, objects[caption.text], boxes) if row in drawn else []
+                if not named:
+                    continue
+                others = (captions[k] for k in np.roll(order, -place))
+                other = next((each for each in others if _foreign(each, caption, objects, boxes)), None)
+                if other is not None:
+                    asked.boxes.append((own, asked.text(other.text), named))
+            yield asked
+
+    def _attacks(self, context: Context) -> dict[str, dict[int, list[str]]]:
+        """By attack, the adversaries of each caption, by its position in the split."""
+        result = dict[str, dict[int, list[str]]]()
+        for kind, words in self.adversaries:
+            for _, adversaries in context.adversaries(kind, (words,)):
+                for name, texts in adversaries.texts.items():
+                    of = result.setdefault(_prefix(kind, name), {})
+                    for caption, text in zip(adversaries.sets[name].caption.tolist(), texts, strict=True):
+                        if len(of.setdefault(caption, [])) < self.config.per_caption:
+                            of[caption].append(text)
+        return result
+
+    def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
+        """Some images, drawn by a key, with a caption and one adversary each of several attacks."""
+        fold, runs = context.folds[0], context.runs
+        asked = list(itertools.islice(self._pictured(context, fold), _PICTURES))
+        if not asked:
+            return {}
+        blocks, level = [], self.config.level
+        for each, answer in zip(asked, runs.saliencies([one.query for one in asked], level), strict=True):
+            picture = runs.image(each.image) if answer[0].level == "pixels" else None
+            rows = [SaliencyRow("caption", [answer[0]])]
+            for name, own, place in each.adversaries:
+                _, changed = changed_words(answer[own].words, answer[place].words)
+                rows.append(SaliencyRow(_titles()[name], [answer[place]], changed))
+            blocks.append(SaliencyBlock(picture, f"image {each.image}", rows, each.shown))
+            level = answer[0].level
+        return {"saliency.png": draw_saliency(blocks, [runs.names], note_of(level))}
+
+    def _pictured(self, context: Context, fold: Fold) -> Iterator["_Asked"]:
+        captions, attacks = [context.split.captions[row] for row in fold.captions], self._attacks(context)
+        for number, row in enumerate(permutation(0, 0, "pictures of saliency", len(fold.images)).tolist()):
+            own = [
+                ([name for name in attacks if int(fold.captions[place]) in attacks[name]], place)
+                for place in np.flatnonzero(fold.caption_to_image == row).tolist()
+            ]
+            names, place = max(own, key=lambda each: len(each[0]), default=([], 0))
+            if not names:
+                continue
+            names = [*names[number % len(names) :], *names[: number % len(names)]][:_ATTACKS_SHOWN]
+            asked = _Asked(context.split.images[fold.images[row]].id)
+            first = asked.text(captions[place].text)
+            for name in names:
+                asked.adversaries.append((name, first, asked.text(attacks[name][int(fold.captions[place])][0])))
+            asked.everything, caption = True, captions[place]
+            ((_, components),) = context.runs.parsed([caption.text])
+            objects = frozenset(each.word for each in components.objects)
+            asked.shown = boxes_of(caption, objects, context.runs.records.boxes.get(asked.image, ()))
+            yield asked
+
+
+class _Asked:
+    """The texts that saliency is asked for of one image, each once.
+
+    Attributes:
+        image: Its id.
+        adversaries: (attack, place of the caption, place of the adversary) among the texts.
+        boxes: (place of a caption, place of another image's caption, boxes of what the first names).
+        everything: Whether the image is differentiated for every text, rather than for those with boxes.
+        shown: Boxes to draw.
+    """
+
+    def __init__(self, image: str) -> None:
+        self.image, self.everything = image, False
+        self._texts: dict[str, int] = {}
+        self.adversaries: list[tuple[str, int, int]] = []
+        self.boxes: list[tuple[int, int, list[Rectangle]]] = []
+        self.shown: list[Rectangle] = []
+
+    def text(self, text: str) -> int:
+        """The place of a text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    @property
+    def query(self) -> SaliencyQuery:
+        """All texts, with those for which the image is differentiated."""
+        places = {place for own, other, _ in self.boxes for place in (own, other)}
+        return SaliencyQuery(
+            self.image, tuple(self._texts), tuple(range(len(self._texts)) if self.everything else sorted(places))
+        )
+
+    def values(self, answer: Sequence[Saliency]) -> Iterator[tuple[str, dict[str, float]]]:
+        """(group, values by metric) of each adversary and of each caption with boxes."""
+        for name, own, place in self.adversaries:
+            caption, adversary = answer[own], answer[place]
+            before, after = changed_words(caption.words, adversary.words)
+            if caption.shares is None or adversary.shares is None or not before or not after:
+                continue
+            changed, earlier = float(adversary.shares[after].sum()), float(caption.shares[before].sum())
+            uniform = len(after) / len(adversary.words)
+            over = {"over_uniform": changed - uniform, "over_before": changed - earlier}
+            yield name, {"changed": changed, "uniform": uniform, "before": earlier, **over}
+        for own, other, boxes in self.boxes:
+            one, control = answer[own], answer[other]
+            if one.image is None or control.image is None or one.seen is None or one.level != "pixels":
+                continue
+            covered = Grid(*one.image.shape).coverage(boxes)
+            mass, elsewhere = mass_inside(one.image, covered), mass_inside(control.image, covered)
+            area = mass_inside(one.seen.astype(float), covered)
+            over = {"over_area": mass - area, "over_other": mass - elsewhere}
+            yield "pixels", {"mass": mass, "area": area, "other": elsewhere, **over}
+
+
+def boxes_of(caption: Caption, objects: frozenset[str], boxes: Sequence[Box]) -> list[Rectangle]:
+    """Boxes of what a caption names: its phrases, or labels by one of their nouns.
+
+    Args:
+        caption: The caption.
+        objects: Nouns that it names.
+        boxes: Of its image.
+    """
+    return [
+        Rectangle(box.left, box.top, box.right, box.bottom)
+        for box in boxes
+        if (box.caption == caption.id if box.caption else objects & set(category_nouns(box.label)))
+    ]
+
+
+def _foreign(other: Caption, caption: Caption, objects: Mapping[str, frozenset[str]], boxes: Sequence[Box]) -> bool:
+    """Whether a caption is of another image and names nothing that the caption names or that has a box here."""
+    named = objects[other.text]
+    return other.image != caption.image and not named & objects[caption.text] and not boxes_of(other, named, boxes)
+
+
+def note_of(level: str) -> str:
+    """The line below a figure of saliency."""
+    what = {
+        "pixels": "Heat maps: gradient to the pixels, through the backbone; divided by its maximum, smoothed a little.",
+        "features": "Heat maps: gradient to the features of regions, not to pixels; divided by its maximum.",
+    }[level]
+    return (
+        f"{what} Numbers: share of each word in the gradient to the caption's word vectors. Underlined: changed words."
+    )
+
+
+def _attacks(kind: str) -> tuple[str, ...]:
+    return tuple(set_paradigms()) if kind == VSEC else tuple(ATTACKS)
+
+
+def _prefix(kind: str, attack: str) -> str:
+    return f"contrast_{attack}" if kind == VSEC else attack
+
+
+def _title(kind: str, attack: str) -> str:
+    return f"VSE-C {attack} attack" if kind == VSEC else f"{attack} attack"
+
+
+def _titles() -> dict[str, str]:
+    return {_prefix(kind, name): _title(kind, name) for kind in _KINDS for name in _attacks(kind)}
