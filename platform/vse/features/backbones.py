@@ -3,6 +3,7 @@
 from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone, Network
 from vse.features.small_backbone import SmallBackbone
+from vse.features.timm_backbone import TimmBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 
-__all__ = ["Backbone", "Network", "ReadyMade", "SmallBackbone", "TorchvisionBackbone"]
+__all__ = ["Backbone", "Network", "ReadyMade", "SmallBackbone", "TimmBackbone", "TorchvisionBackbone"]

@@ -20,7 +20,7 @@ from PIL import Image
 from vse.data.images import MAX_PIXELS, UnreadableImage
 
 NAMES = ("crop", "scale", "ten_crop")
-_FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+FILTERS = {name.lower(): Image.Resampling[name] for name in ("NEAREST", "BILINEAR", "BICUBIC", "LANCZOS")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +83,7 @@ class Transform:
         return canvases[0] + canvases[1][:, ::-1]
 
     def _squares(self, image: Image.Image) -> list[Image.Image]:
-        resample = _FILTERS[self.interpolation]
+        resample = FILTERS[self.interpolation]
         if self.name == "scale":
             return [image.resize((self.size, self.size), resample)]
         image = _shorter_side(image, self.resize, resample)

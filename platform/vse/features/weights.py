@@ -89,6 +89,11 @@ def load_weights(
     module.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in filled.items()}, assign=True)
 
 
+def state_dict_in(content: Mapping[str, Any], where: str) -> dict[str, Tensor]:
+    """The state dict in the content of a weights file; InputError, which begins with `where`, if there is none."""
+    return _unwrapped(content, where)[0]
+
+
 def _unwrapped(content: Mapping[str, Any], where: str) -> tuple[dict[str, Tensor], list[str]]:
     """The state dict in the content of a file, and notes for the log."""
     inner = {key: value for key, value in content.items() if isinstance(value, Mapping) and _is_state(value)}

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+import vse.features.backbones  # noqa: F401  (registers what `features.backbone` can be)
 from vse import registry
 from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import NAMED, Rules

@@ -1,0 +1,68 @@
+"""Files of the Hugging Face hub: from the local cache, else downloaded; and the optional packages that read them."""
+
+import contextlib
+import importlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from vse.errors import InputError
+
+EXTRA = "pip install -c constraints.txt 'vse-platform[encoders]'"
+
+
+def optional_package(name: str, key: str) -> ModuleType:
+    """A package of the extra `encoders`. Raises InputError that says what to install, naming the setting `key`."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(f"{key}: needs the package {error.name}; {EXTRA}") from None
+
+
+def hub_file(repository: str, names: Sequence[str], key: str) -> Path:
+    """The first of some files that a repository has, on this machine.
+
+    Args:
+        repository: as owner/name, or owner/name@revision.
+        names: of files, in order of preference.
+        key: the setting that asks for the file, for messages.
+
+    Raises:
+        InputError: the repository has none of them, or the file is neither in the cache nor can be downloaded.
+    """
+    hub = optional_package("huggingface_hub", key)
+    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
+
+    name, _, revision = repository.partition("@")
+    what = f"{repository}/{' or '.join(names)}"
+    with _quiet_retries():
+        try:
+            for file in names:
+                if isinstance(cached := hub.try_to_load_from_cache(name, file, revision=revision or None), str):
+                    return Path(cached)
+            for file in names[:-1]:
+                with contextlib.suppress(RemoteEntryNotFoundError):
+                    return Path(hub.hf_hub_download(name, file, revision=revision or None))
+            return Path(hub.hf_hub_download(name, names[-1], revision=revision or None))
+        except (OSError, HFValidationError, RemoteEntryNotFoundError) as error:
+            raise _unavailable(key, what, error) from None
+
+
+@contextlib.contextmanager
+def _quiet_retries() -> Iterator[None]:
+    """Hide the hub's lines on its retries: the error at the end says what was missing."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _unavailable(key: str, what: str, error: Exception) -> InputError:
+    return InputError(
+        f"{key}: {what} is not in the cache of Hugging Face and cannot be downloaded ({type(error).__name__}); "
+        "download it where there is a network, or name a local file"
+    )
