@@ -18,7 +18,13 @@ from vse.evaluation import tasks
 from vse.training.config import RunConfig
 
 _MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.MULTILINE)
-_HEADINGS = {"source": "Sources", "backbone": "Backbones", "parser": "Parsers", "sentence": "Sentence vectors"}
+_HEADINGS = {
+    "source": "Sources",
+    "backbone": "Backbones",
+    "parser": "Parsers",
+    "encoder": "Text encoders",
+    "sentence": "Sentence vectors",
+}
 _HEADINGS |= {"family": "Families", "objective": "Objectives"}
 
 

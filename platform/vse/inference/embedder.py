@@ -1,7 +1,7 @@
 """Vectors and scores of raw pictures and sentences, from a trained run."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -201,7 +201,7 @@ class Embedder:
         """The words and pictographs of a sentence that are not in the run's vocabulary."""
         caption = as_caption(text)
         distinct = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
-        return (*(word for word in distinct if word not in self._vocabulary), *dict.fromkeys(pictographs(caption)))
+        return (*(word for word in distinct if not self._knows(word)), *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:
         """Raises InputError if the run was trained on ready-made features, which have no backbone."""
@@ -223,10 +223,9 @@ class Embedder:
         distinct = list(dict.fromkeys(texts))
         return Language("", table_of(distinct, parse_texts(distinct, parser_of(self.trained.config))))
 
-    @cached_property
-    def _vocabulary(self) -> Set[str]:
-        """The words of the run's vocabulary, or of its fitted sentence features."""
-        return self.trained.vocabulary.ids.keys() if self._sentences is None else frozenset(self._sentences.words)
+    def _knows(self, word: str) -> bool:
+        """Whether the run's vocabulary has the word, or its fitted sentence features."""
+        return word in self.trained.vocabulary.ids if self._sentences is None else self._sentences.knows(word)
 
     @cached_property
     def _forward(self) -> Forward:

@@ -82,6 +82,22 @@ def canonical_maps(
     return a, b, correlations[:dim]
 
 
+def principal_part(stats: Moments, components: int) -> tuple[Moments, Float[Tensor, "x components"]]:
+    """Moments of the first principal components of x with y.
+
+    Args:
+        stats: moments of x and y.
+        components: number of components, at most the dimension of x.
+
+    Returns:
+        The moments, with the mean of x at zero, and the directions of the components in descending order of variance.
+    """
+    directions = torch.linalg.eigh(stats.xx).eigenvectors.flip(1)[:, :components]
+    mean = torch.zeros(directions.shape[1], dtype=directions.dtype)
+    part = Moments(mean, stats.mean_y, directions.T @ stats.xx @ directions, stats.yy, directions.T @ stats.xy)
+    return part, directions
+
+
 @register("family", "cca")
 class CCA(Family):
     """Codes `images` and `captions` (batch, dim) are unit vectors. Fitted in closed form, without training steps.
@@ -103,6 +119,7 @@ class CCA(Family):
 
         dim: int = knob(1024, "canonical variables kept, at most the smaller input", low=1)
         image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
+        components: int = knob(0, "principal components of the image features that are read; 0: all", low=0)
         ridge: float = knob(0.1, "ridge added to the variances, as a share of their mean", above=0)
         power: float = knob(4.0, "power of the correlations that scale the variables (Gong et al.)", low=0)
 
@@ -113,7 +130,7 @@ class CCA(Family):
     def __init__(self, config: "CCA.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         channels, length = context.feature_dims[config.image], context.sentence_dim
-        dim = min(config.dim, channels, length)
+        dim = min(config.dim, channels, length, config.components or channels)
         self.scale = FeatureScale(channels, scale)
         for side, size in (("image", channels), ("caption", length)):
             self.register_parameter(f"{side}_map", nn.Parameter(torch.zeros(size, dim), requires_grad=False))
@@ -132,7 +149,10 @@ class CCA(Family):
                 yield self.scale(batch[self.inputs.image]), batch["sentence"]
 
         stats = moments(pairs)
-        a, b, correlations = canonical_maps(stats, self.image_map.shape[1], self.config.ridge)
+        part, directions = principal_part(stats, self.config.components) if self.config.components else (stats, None)
+        a, b, correlations = canonical_maps(part, self.image_map.shape[1], self.config.ridge)
+        if directions is not None:
+            a = directions @ a
         shrink = correlations.clamp_min(0) ** self.config.power
         for side, matrix, mean in (("image", a, stats.mean_x), ("caption", b, stats.mean_y)):
             self.get_parameter(f"{side}_map").copy_(matrix * shrink)

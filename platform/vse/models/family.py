@@ -289,8 +289,8 @@ class FeatureScale(nn.Module):
     Args:
         channels: number of channels.
         how: `standardize` subtracts each channel's mean over the training images (and regions) and divides by its
-            standard deviation. `l2` divides by the norm over channels, as the code of VSE++ assumes. `none` does
-            nothing.
+            standard deviation. `l2` divides by the norm over channels, as the code of VSE++ assumes. `root` takes the
+            signed square root, which brings a few large activations nearer to the others. `none` does nothing.
         images: of image features. The scale of other vectors is fitted by the family's `fit`, with one deviation for
             all channels: the spread of a Fisher vector's principal components carries information, and if there are
             nearly as many components as captions, dividing by each one's deviation would put all captions equally far
@@ -333,6 +333,8 @@ class FeatureScale(nn.Module):
         features = features.to(self.mean.dtype)
         if self.how == "standardize":
             return (features - self.mean) / self.std
+        if self.how == "root":
+            return features.sign() * features.abs().sqrt()
         return nn.functional.normalize(features, dim=-1) if self.how == "l2" else features
 
 

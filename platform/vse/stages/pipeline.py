@@ -24,7 +24,9 @@ from vse.stages.sentences import SentenceStore, fitted
 from vse.storage import user_files as named_files
 from vse.storage.user_files import refuse_placeholder
 from vse.text.caption_vectors import caption_vectors, caption_vectors_fingerprint
+from vse.text.encoder import TransformersEncoder, import_transformers
 from vse.text.lexicon.compact import knowledge
+from vse.text.sentence.kinds import TextSource
 from vse.text.vocabulary import SPECIAL, build_vocabulary
 from vse.text.word_vector_files import check_head, split_path
 from vse.text.word_vectors import WordVectors, file_digits, word_vectors
@@ -101,6 +103,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     inputs = family_inputs(config)
     if inputs.sentence:
         _refuse_without_sentences(config)
+    _check_encoder(config, inputs.sentence)
     trained_against = adversaries_wanted(config) is not None
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
@@ -119,9 +122,28 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
         knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
 
 
+def _check_encoder(config: RunConfig, sentence: bool) -> None:
+    """Raises InputError for an encoder that nobody reads, and for one that is missing."""
+    if registry.name_of("encoder", config.text.encoder) == "none":
+        return
+    if not sentence or registry.name_of("sentence", config.text.sentence) != "encoder":
+        family = registry.name_of("family", config.model)
+        instead = "add text.sentence=encoder" if sentence else f"family {family} reads words"
+        raise InputError(f"text.encoder: nothing reads its vectors; {instead}, or leave it out")
+    import_transformers()
+    assert registry.build("encoder", config.text.encoder).files
+
+
 def _refuse_without_sentences(config: RunConfig) -> None:
-    if registry.name_of("sentence", config.text.sentence) == "none":
-        raise InputError("text.sentence=none: this family reads vectors of captions; use mean, gmm or hglmm")
+    kind = registry.name_of("sentence", config.text.sentence)
+    if kind == "none":
+        raise InputError("text.sentence=none: this family reads vectors of captions; use mean, gmm, hglmm or encoder")
+    if kind == "encoder":
+        if registry.name_of("encoder", config.text.encoder) == "none":
+            raise InputError(
+                "text.sentence=encoder: needs a text encoder; add text.encoder=transformers text.encoder.model=FOLDER"
+            )
+        return
     if not config.text.word_vectors:
         raise InputError("text.word_vectors: vectors of captions are made of word vectors; name a file, or `captions`")
 
@@ -181,17 +203,28 @@ def _sentences(config: RunConfig, workspace: Workspace, records: Records, vector
     With vectors from a file, words that are rare or absent in training captions keep theirs (jWAE 5.1 averages word2vec
     over all words of a sentence). Vectors learned from captions exist for training words only.
     """
-    assert vectors is not None, "asked before"
     train = [caption.text for caption in records.split("train").captions]
+    place = functools.partial(workspace.language, dataset_name(records))
+    features = fitted(config.text.sentence, train, _text_source(config, workspace, records, train, vectors), place)
+    assert features is not None
+    texts = [caption.text for caption in records.captions]
+    return SentenceStore.make(features, texts, place, workspace.cache().local())
+
+
+def _text_source(
+    config: RunConfig, workspace: Workspace, records: Records, train: Sequence[str], vectors: Vectors | None
+) -> TextSource:
+    """What the configured sentence features are made of: the encoder, or vectors of the words."""
+    if registry.name_of("sentence", config.text.sentence) == "encoder":
+        encoder: TransformersEncoder = registry.build("encoder", config.text.encoder)
+        contents = workspace.external.ask(["text encoder", config.text.encoder], lambda: encoder.fingerprint)
+        return registry.build("encoder", config.text.encoder, contents=contents)
+    assert vectors is not None, "asked before"
     if config.text.word_vectors == OWN_CAPTIONS:
         vocabulary = build_vocabulary(train, config.text.min_count).words
     else:
         vocabulary = build_vocabulary(caption.text for caption in records.captions).words
-    place = functools.partial(workspace.language, dataset_name(records))
-    features = fitted(config.text.sentence, train, vectors(vocabulary), place)
-    assert features is not None
-    texts = [caption.text for caption in records.captions]
-    return SentenceStore.make(features, texts, place, workspace.cache().local())
+    return vectors(vocabulary)
 
 
 def _with_features(records: Records, store: FeatureStore) -> Records:

@@ -29,8 +29,8 @@ from vse.storage.folder import Folder
 from vse.storage.node_cache import mapped_array, read_checked
 from vse.storage.parallel_reads import read_ahead
 from vse.text.sentence.features import SentenceFeatures
-from vse.text.sentence.kinds import sentence_fingerprint
-from vse.text.word_vectors import WordVectors, save_array
+from vse.text.sentence.kinds import TextSource, sentence_fingerprint
+from vse.text.word_vectors import save_array
 from vse.training.examples import SentenceVectors
 
 SHARD_TEXTS = 4096
@@ -38,16 +38,22 @@ _TEXTS = "texts.parquet"
 
 
 def fitted(
-    config: ComponentConfig, train_texts: Sequence[str], vectors: WordVectors, place: Callable[[str], Folder]
+    config: ComponentConfig, train_texts: Sequence[str], source: TextSource, place: Callable[[str], Folder]
 ) -> SentenceFeatures | None:
     """The configured features fitted on captions of training images, or kept from before; None for `none`.
 
-    place: folder of a fingerprint, such as `partial(workspace.language, dataset)`. Raises InputError if no word of the
-    captions has a vector.
+    Args:
+        config: of the sentence features.
+        train_texts: captions of training images.
+        source: word vectors or an encoder, whichever the features are made of.
+        place: folder of a fingerprint, such as `partial(workspace.language, dataset)`.
+
+    Raises:
+        InputError: no word of the captions has a vector, or the encoder cannot be loaded.
     """
     if registry.name_of("sentence", config) == "none":
         return None
-    folder = place(sentence_fingerprint(config, train_texts, vectors)).child("fit")
+    folder = place(sentence_fingerprint(config, train_texts, source)).child("fit")
     # reading needs no lock; files from S3 are verified as they are read
     if folder.read_manifest(checksums=folder.is_local) is not None:
         with contextlib.suppress(DamagedError):
@@ -55,7 +61,7 @@ def fitted(
     with folder.locked():
         if folder.read_manifest() is None:
             remove_damaged(folder)
-            features: SentenceFeatures = registry.build("sentence", config).fit(train_texts, vectors)
+            features: SentenceFeatures = registry.build("sentence", config).fit(train_texts, source)
             features.save(folder)
     return SentenceFeatures.open(folder)
 

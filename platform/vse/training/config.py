@@ -13,6 +13,7 @@ from vse.errors import InputError
 from vse.models.family import Inputs
 from vse.objectives.objective import ContrastDraws, Objective
 from vse.registry import ComponentConfig
+from vse.text.encoder import NoEncoder
 from vse.text.sentence.kinds import NoSentence
 
 HALF = ("bfloat16", "float16")  # precisions of autocast
@@ -26,8 +27,8 @@ class FeatureConfig:
     backbone: ComponentConfig = part("backbone", doc="frozen network, or ready-made arrays")
     scale: str = knob(
         "standardize",
-        "standardize: per channel with training statistics; l2: unit norm (VSE++ papers); none",
-        choices=("standardize", "l2", "none"),
+        "standardize: per channel with training statistics; l2: unit norm (VSE++ papers); root: signed root; none",
+        choices=("standardize", "l2", "root", "none"),
     )
 
 
@@ -42,6 +43,7 @@ class TextConfig:
         "file of word vectors, a path or s3:// address; captions: made from the training captions alone; empty: "
         "learned from scratch",
     )
+    encoder: ComponentConfig = part("encoder", default=NoEncoder.Config(), doc="pretrained text encoder, frozen")
     sentence: ComponentConfig = part(
         "sentence", default=NoSentence.Config(), doc="vectors of whole captions, for families that read them"
     )

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, synthetic
-from vse.models.cca import canonical_maps, moments
+from vse.models.cca import canonical_maps, moments, principal_part
 from vse.training.batches import Collator, blocks
 
 
@@ -93,3 +93,32 @@ def test_no_more_variables_than_the_smaller_side_has():
     data = synthetic(seed=3)
     assert make_family("cca", data.context, dim=100).image_map.shape == (5, 5)
     assert make_family("cca", data.context, dim=2).caption_map.shape == (6, 2)
+
+
+@pytest.mark.parametrize("components", [1, 3, 5])
+def test_principal_components_are_read_as_if_x_had_been_projected(components):
+    x, y = _pairs()
+    directions = np.linalg.svd(x - x.mean(0), full_matrices=False)[2][:components].T
+    projected = (x - x.mean(0)) @ directions
+    part, found = principal_part(moments(_in_blocks(x, y, 13)), components)
+    np.testing.assert_allclose(abs((directions * found.numpy()).sum(0)), 1, atol=1e-9)  # up to the sign
+    number = min(components, 4)
+    a, b, correlations = canonical_maps(part, number, 0.2)
+    expected, other, values = canonical_maps(moments(_in_blocks(projected, y, 60)), number, 0.2)
+    np.testing.assert_allclose(correlations, values, rtol=1e-9)
+    scores = (x - x.mean(0)) @ (found @ a).numpy() @ b.numpy().T @ (y - y.mean(0)).T
+    np.testing.assert_allclose(scores, projected @ expected.numpy() @ other.numpy().T @ (y - y.mean(0)).T, atol=1e-8)
+
+
+def test_a_family_that_reads_all_components_scores_as_one_that_reads_the_features():
+    data = synthetic(seed=3, images=30)
+    collate = Collator(data.examples, "pooled")
+    batch = collate(np.arange(len(data)), 0)
+    scores = []
+    for components in (0, 5):
+        family = make_family("cca", data.context, dim=4, components=components)
+        family.fit(lambda: (collate(rows, 0) for rows in blocks(len(data), 7)))
+        encoded = family(batch)
+        scores.append(family.scores(encoded, encoded))
+    torch.testing.assert_close(*scores, rtol=0, atol=1e-6)
+    assert make_family("cca", data.context, dim=4, components=2).image_map.shape == (5, 2)

@@ -202,6 +202,13 @@ def test_feature_scale_standardises_over_images_and_regions(shape):
     assert not scaled[:, 2].any()
 
 
+def test_roots_of_features_keep_their_signs():
+    scale = FeatureScale(3, "root")
+    scale.fit(iter([]))
+    features = torch.tensor([[4.0, 0.0, -9.0]])
+    torch.testing.assert_close(scale(features), torch.tensor([[2.0, 0.0, -3.0]]))
+
+
 def test_absent_regions_are_no_part_of_the_statistics():
     torch.manual_seed(0)
     features = torch.randn(6, 4, 3) + 5

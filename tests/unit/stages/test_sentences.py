@@ -11,7 +11,7 @@ from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.stages.sentences import SentenceStore, fitted
 from vse.storage.folder import Folder
-from vse.text.sentence.features import SentenceFeatures
+from vse.text.sentence.features import SentenceFeatures, WordSentenceFeatures
 from vse.text.sentence.kinds import GMM, HGLMM, Mean, NoSentence, sentence_fingerprint
 from vse.text.word_vectors import WordVectors
 
@@ -36,7 +36,7 @@ SMALL = {"num_components": 2, "dims": 8}
 
 
 def test_defaults_are_the_published_ones():
-    assert registry.names("sentence") == ("gmm", "hglmm", "mean", "none")
+    assert registry.names("sentence") == ("encoder", "gmm", "hglmm", "mean", "none")
     for kind in (GMM, HGLMM):
         published = {"num_components": 30, "dims": 6000, "power": 0.5}
         assert published.items() <= to_dict(kind.Config()).items()
@@ -176,7 +176,7 @@ class TestStore:
         assert array(store, []).shape == (0, store.dim)
 
     def test_kept_ones_are_not_computed_again(self, store, monkeypatch):
-        monkeypatch.setattr(SentenceFeatures, "encode", lambda *a: pytest.fail("computed"))
+        monkeypatch.setattr(WordSentenceFeatures, "encode", lambda *a: pytest.fail("computed"))
         assert np.isfinite(array(store, TRAIN)).all()
 
     def test_a_stopped_run_goes_on(self, store, make, place, monkeypatch):
@@ -184,8 +184,8 @@ class TestStore:
         store.folder.delete("manifest.json")
         store.folder.delete("vectors-00001.npy")
         encoded = []
-        encode = SentenceFeatures.encode
-        monkeypatch.setattr(SentenceFeatures, "encode", lambda self, t: (encoded.extend(t), encode(self, t))[1])
+        encode = WordSentenceFeatures.encode
+        monkeypatch.setattr(WordSentenceFeatures, "encode", lambda self, t: (encoded.extend(t), encode(self, t))[1])
         again = make(place, "another node")
         assert encoded == TRAIN[4:8]
         np.testing.assert_array_equal(array(again, TRAIN), before)

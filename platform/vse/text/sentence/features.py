@@ -1,9 +1,11 @@
-"""Fitted sentence features: one vector for any text. Stored as plain arrays with a manifest."""
+"""Fitted sentence features: one vector for any text. Stored as plain files with a manifest."""
 
 import json
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -24,12 +26,55 @@ _MIXTURE = ("weights", "location", "scale", "laplacian")
 _PCA = ("mean", "components", "variance")
 
 
+class SentenceFeatures(ABC):
+    """One vector for any text. `fingerprint` are eight digits that name the vectors."""
+
+    stored_as: ClassVar[str]  # `kind` in the manifest
+    fingerprint: str
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Length of a sentence vector."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dim"]:
+        """(len(texts), dim) in single precision, in order. Attacked and unseen captions are encoded in the same way."""
+
+    @abstractmethod
+    def knows(self, word: str) -> bool:
+        """Whether the word changes the vectors of its captions."""
+
+    @abstractmethod
+    def save(self, folder: Folder) -> None:
+        """Write files and manifest."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, folder: Folder, manifest: Mapping[str, Any]) -> "SentenceFeatures":
+        """What `save` wrote. Raises FileNotFoundError if a file is missing."""
+
+    @staticmethod
+    def open(folder: Folder) -> "SentenceFeatures":
+        """Read what `save` wrote. Raises InputError if the folder holds no complete sentence features."""
+        manifest = folder.manifest_alone() or {}
+        for features in SentenceFeatures.__subclasses__():
+            if features.stored_as == manifest.get("kind"):
+                try:
+                    return features.read(folder, manifest)
+                except FileNotFoundError:
+                    break
+        raise InputError(f"{folder.uri}: holds no complete sentence features")
+
+
 @dataclass(frozen=True, eq=False)
-class SentenceFeatures:
+class WordSentenceFeatures(SentenceFeatures):
     """Mean of word vectors, or a Fisher vector under `mixture`, followed by `pca` if there is one.
 
     Words without a vector are ignored. A text without any known word is the zero vector before `pca`.
     """
+
+    stored_as = "sentence"
 
     words: tuple[str, ...]
     vectors: Float[np.ndarray, "words D"]
@@ -64,8 +109,12 @@ class SentenceFeatures:
             return mean_vectors(bags, self.vectors)
         return fisher_vectors(self.mixture, self.vectors, self._responsibilities, bags, self.power)
 
+    def knows(self, word: str) -> bool:
+        """Whether the word has a vector."""
+        return word in self._row
+
     def encode(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dim"]:
-        """(len(texts), dim) in single precision, in order. Attacked and unseen captions are encoded in the same way."""
+        """(len(texts), dim) in single precision, in order."""
         encoded = np.empty((len(texts), self.dim), dtype=np.float32)
         at = 0
         for block in self.blocks(self.bags(texts)):
@@ -87,24 +136,18 @@ class SentenceFeatures:
             arrays |= {f"pca-{name}": getattr(self.pca, name) for name in _PCA}
         entries = {f"{name}.npy": save_array(folder, f"{name}.npy", values) for name, values in arrays.items()}
         folder.write_json(_WORDS, list(self.words))
-        content = {"kind": "sentence", "fingerprint": self.fingerprint, "dim": self.dim, "power": self.power}
+        content = {"kind": self.stored_as, "fingerprint": self.fingerprint, "dim": self.dim, "power": self.power}
         folder.commit_manifest([*entries, _WORDS], {**content, "files": entries})
 
     @classmethod
-    def open(cls, folder: Folder) -> "SentenceFeatures":
-        """Read what `save` wrote. Raises InputError if the folder holds no complete sentence features."""
-        manifest = folder.manifest_alone()
-        if manifest is None or manifest.get("kind") != "sentence":
-            raise InputError(f"{folder.uri}: holds no complete sentence features")
-        try:
-            arrays = {
-                name.removesuffix(".npy"): load_array(folder, name, manifest, mapped=name == "pca-components.npy")
-                for name in manifest["files"]
-                if name.endswith(".npy")
-            }
-            words = tuple(json.loads(read_committed(folder, manifest, _WORDS)))
-        except FileNotFoundError:
-            raise InputError(f"{folder.uri}: holds no complete sentence features") from None
+    def read(cls, folder: Folder, manifest: Mapping[str, Any]) -> "WordSentenceFeatures":
+        """What `save` wrote."""
+        arrays = {
+            name.removesuffix(".npy"): load_array(folder, name, manifest, mapped=name == "pca-components.npy")
+            for name in manifest["files"]
+            if name.endswith(".npy")
+        }
+        words = tuple(json.loads(read_committed(folder, manifest, _WORDS)))
         return cls(
             words,
             arrays["vectors"],

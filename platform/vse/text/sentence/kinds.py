@@ -1,4 +1,4 @@
-"""The kinds of sentence features, registered as `sentence`: none, mean, gmm, hglmm."""
+"""The kinds of sentence features, registered as `sentence`: none, mean, gmm, hglmm, encoder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,18 +10,24 @@ import numpy as np
 from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.registry import ComponentConfig, name_of, register
-from vse.text.sentence.features import SentenceFeatures
+from vse.text.encoder import TransformersEncoder
+from vse.text.sentence.encoded import EncoderSentenceFeatures
+from vse.text.sentence.features import SentenceFeatures, WordSentenceFeatures
 from vse.text.sentence.mixture import Kind, Mixture, fit_mixture
 from vse.text.sentence.pca import fit_pca
 from vse.text.word_vectors import WordVectors
 
+TextSource = WordVectors | TransformersEncoder  # what sentence features are made of
+
 REVISION = 2  # raise it whenever the same captions and vectors give other sentence vectors
 
 
-def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], vectors: WordVectors) -> str:
+def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], source: TextSource) -> str:
     """Eight digits over everything that decides the fitted features."""
+    if isinstance(source, TransformersEncoder):
+        return source.fingerprint
     return fingerprint(
-        [REVISION, name_of("sentence", config), config, vectors.fingerprint, fingerprint(list(train_texts))]
+        [REVISION, name_of("sentence", config), config, source.fingerprint, fingerprint(list(train_texts))]
     )
 
 
@@ -36,8 +42,27 @@ class NoSentence:
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def fit(self, train_texts: Sequence[str], vectors: WordVectors, scratch: Path | None = None) -> None:
+    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> None:
         """None, whatever the captions."""
+
+
+@register("sentence", "encoder")
+class EncoderSentence:
+    """The pooled vector of the pretrained encoder `text.encoder`; training captions decide nothing."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """The keys are those of `text.encoder`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def fit(
+        self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None
+    ) -> EncoderSentenceFeatures:
+        """Features that encode each caption."""
+        assert isinstance(source, TransformersEncoder), "asked before"
+        return EncoderSentenceFeatures(source)
 
 
 class _Fitted:
@@ -47,15 +72,16 @@ class _Fitted:
         self,
         config: ComponentConfig,
         train_texts: Sequence[str],
-        vectors: WordVectors,
+        vectors: TextSource,
         dims: int,
         scratch: Path | None,
         power: float = 1.0,
     ) -> SentenceFeatures:
+        assert isinstance(vectors, WordVectors), "asked before"
         covered = [word for word, is_found in zip(vectors.words, vectors.found, strict=True) if is_found]
         rows = vectors.vectors[vectors.found]
         digits = sentence_fingerprint(config, train_texts, vectors)
-        features = SentenceFeatures(tuple(covered), rows, None, power, None, digits)
+        features = WordSentenceFeatures(tuple(covered), rows, None, power, None, digits)
         counts = np.bincount(features.bags(train_texts).rows, minlength=len(covered))
         if not counts.any():
             raise InputError("text.sentence: the word vectors contain no word of the training captions")
@@ -84,9 +110,9 @@ class Mean(_Fitted):
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def fit(self, train_texts: Sequence[str], vectors: WordVectors, scratch: Path | None = None) -> SentenceFeatures:
+    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> SentenceFeatures:
         """Mean vectors, reduced to `dims` principal components of the training captions unless `dims` is 0."""
-        return self._fit(self.config, train_texts, vectors, self.config.dims, scratch)
+        return self._fit(self.config, train_texts, source, self.config.dims, scratch)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,9 +143,9 @@ class _Fisher(_Fitted):
     def __init__(self, config: FisherConfig) -> None:
         self.config = config
 
-    def fit(self, train_texts: Sequence[str], vectors: WordVectors, scratch: Path | None = None) -> SentenceFeatures:
+    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> SentenceFeatures:
         """EM over the words of the training captions, then components of the captions' Fisher vectors."""
-        return self._fit(self.config, train_texts, vectors, self.config.dims, scratch, self.config.power)
+        return self._fit(self.config, train_texts, source, self.config.dims, scratch, self.config.power)
 
     def _mixture(self, rows: np.ndarray, counts: np.ndarray) -> Mixture:
         c = self.config

@@ -1,0 +1,213 @@
+"""Pretrained text encoders, frozen: a folder that Hugging Face's transformers reads, or a name on its hub."""
+
+import logging
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from safetensors import SafetensorError
+
+from vse.config import fingerprint, knob
+from vse.errors import InputError, first_line
+from vse.registry import ComponentConfig, register
+from vse.storage.files import local_path
+from vse.storage.user_files import digest, refuse_placeholder
+
+log = logging.getLogger(__name__)
+
+REVISION = 1  # raise it whenever the same files and captions give other vectors
+BATCH = 64  # captions of equal length at a time
+INSTALL = 'install the extra: pip install -c constraints.txt -e ".[encoders]"'
+_NEEDED = "config.json"
+_WEIGHTS = (".safetensors", ".bin")
+_READ = (".json", ".txt", ".model", *_WEIGHTS)  # of a folder that save_pretrained wrote
+
+
+@register("encoder", "none")
+class NoEncoder:
+    """No pretrained text encoder: words have vectors of their own."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """Nothing to set."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+
+@register("encoder", "transformers")
+class TransformersEncoder:
+    """Vectors of captions from a frozen encoder of Hugging Face's transformers.
+
+    Captions of equal length are encoded together, without padding: a vector does not depend on its neighbours, and
+    decoders without a padding token serve as well. The model is loaded when the first caption is encoded.
+
+    Args:
+        config: which model, and how its token states become one vector.
+        files: the model's files by name; by default those of `config.model`.
+        contents: the `fingerprint` if it is known; the files are then not read before they are used.
+    """
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """A model card says for which pooling a model was trained."""
+
+        model: str = knob("", "folder that save_pretrained wrote, or a name on the Hugging Face hub")
+        pooling: str = knob(
+            "mean", "one vector of a caption: mean of its tokens, the first, the last", choices=("mean", "cls", "last")
+        )
+        unit: bool = knob(True, "scale vectors to unit length")
+        max_tokens: int = knob(0, "longer captions are cut, and counted; 0: as many as the model reads", low=0)
+
+    def __init__(self, config: Config, files: Mapping[str, Path] | None = None, contents: str = "") -> None:
+        self.config, self._given, self._contents = config, files, contents
+
+    @cached_property
+    def files(self) -> Mapping[str, Path]:
+        """The files of the model by name. Raises InputError if there is no such model."""
+        return dict(self._given) if self._given is not None else files_of(self.config.model)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight digits that name the vectors: contents of all files, pooling, and where captions are cut."""
+        if self._contents:
+            return self._contents
+        c = self.config
+        contents = {name: digest(str(path)) for name, path in sorted(self.files.items())}
+        return fingerprint(["transformers", REVISION, contents, c.pooling, c.unit, c.max_tokens])
+
+    @cached_property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self._model.config.hidden_size)
+
+    def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
+        """One vector for each text, in order. Texts that are longer than the model reads are cut, with a warning."""
+        encoded = np.empty((len(texts), self.dim), dtype=np.float32)
+        for rows, states in self._states(texts):
+            pooled = {"mean": states.mean(1), "cls": states[:, 0], "last": states[:, -1]}[self.config.pooling]
+            if self.config.unit:
+                pooled = torch.nn.functional.normalize(pooled, dim=1)
+            encoded[rows] = pooled.cpu().numpy()
+        return encoded
+
+    def _states(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """(numbers of some texts, their states (texts, tokens, dim)), texts of equal length together."""
+        ids, limit = self._tokenizer(list(texts))["input_ids"] if texts else [], self._limit
+        long = sum(len(each) > limit for each in ids)
+        if long:
+            log.warning(
+                "text.encoder.model=%s: %d of %d captions have more than %d tokens and are cut",
+                self.config.model, long, len(texts), limit,
+            )  # fmt: skip
+            ids = self._tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for row, each in enumerate(ids):
+            by_length[len(each)].append(row)
+        device = next(self._model.parameters()).device
+        for length, rows in sorted(by_length.items()):
+            if not length:
+                raise InputError(
+                    f"text.encoder.model={self.config.model}: makes no token of the caption {texts[rows[0]]!r}; "
+                    "use a model whose tokenizer adds special tokens, or leave the caption out"
+                )
+            for low in range(0, len(rows), BATCH):
+                some = rows[low : low + BATCH]
+                tokens = torch.tensor([ids[row] for row in some], device=device)
+                yield some, self._model(input_ids=tokens).last_hidden_state.float()
+
+    @property
+    def _limit(self) -> int:
+        """Tokens that are read of a caption, special ones included."""
+        positions = getattr(self._model.config, "max_position_embeddings", 0) or 0
+        limits = (self.config.max_tokens, self._tokenizer.model_max_length, positions)
+        return min((limit for limit in limits if limit > 0), default=512)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return self._loaded[0]
+
+    @cached_property
+    def _model(self) -> Any:
+        return self._loaded[1]
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        """(tokenizer, model), from a folder with links to the files."""
+        transformers = import_transformers()
+        name = f"text.encoder.model={self.config.model}"
+        for file, path in self.files.items():
+            refuse_placeholder(str(path), f"{name}: {file}")
+        with tempfile.TemporaryDirectory() as folder:
+            for file, path in self.files.items():
+                (Path(folder) / file).symlink_to(path.resolve())
+            try:
+                read = {"local_files_only": True, "trust_remote_code": False}
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **read)
+                model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, **read)
+            except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+                raise InputError(f"{name}: cannot be loaded ({first_line(error)})") from error
+        if model.config.is_encoder_decoder:
+            model = model.get_encoder()
+        if not hasattr(model.config, "hidden_size"):
+            raise InputError(
+                f"{name}: is a {type(model).__name__}, which reads more than text; name a model of text alone"
+            )
+        return tokenizer, model.eval().requires_grad_(False).to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def import_transformers() -> Any:
+    """The library, silent about its own progress. Raises InputError if it is not installed."""
+    try:
+        import transformers
+    except ImportError:
+        raise InputError(f"text.encoder=transformers: the package transformers is missing; {INSTALL}") from None
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def files_of(model: str) -> dict[str, Path]:
+    """The files of a model by name: configuration, tokenizer and weights.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub; the latter is fetched once into the hub's own cache.
+
+    Raises:
+        InputError: no model is named, or the folder or the name holds none.
+    """
+    if not model:
+        raise InputError("text.encoder.model: name a folder that save_pretrained wrote, or a model on the hub")
+    folder = local_path(model)
+    if not folder.is_dir():
+        folder = _fetched(model)
+    files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix in _READ}
+    weights = [name for name in files if name.endswith(_WEIGHTS)]
+    if any(name.endswith(".safetensors") for name in weights):  # the same weights are often there in both forms
+        files = {name: path for name, path in files.items() if not name.endswith(".bin")}
+    if _NEEDED not in files or not weights:
+        lacks = _NEEDED if _NEEDED not in files else "weights (*.safetensors)"
+        raise InputError(f"text.encoder.model={model}: has no {lacks}; name a folder that save_pretrained wrote")
+    return files
+
+
+def _fetched(model: str) -> Path:
+    """The folder of a model of the hub in the hub's cache; fetched if it is not there."""
+    import_transformers()
+    import huggingface_hub
+
+    try:
+        wanted = [f"*{suffix}" for suffix in _READ]
+        return Path(huggingface_hub.snapshot_download(model, allow_patterns=wanted, ignore_patterns=["*/*"]))
+    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
+        raise InputError(
+            f"text.encoder.model={model}: is no folder, and the hub does not give it ({first_line(error)}); name a "
+            "folder that save_pretrained wrote"
+        ) from error
