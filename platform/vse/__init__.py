@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         open_image,
         outcomes,
         preset,
+        relevance_map,
         runs,
+        saliency,
         train,
     )
 
@@ -41,7 +43,9 @@ __all__ = [
     "open_image",
     "outcomes",
     "preset",
+    "relevance_map",
     "runs",
+    "saliency",
     "train",
 ]
 

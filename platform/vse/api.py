@@ -19,6 +19,8 @@ from vse.data.records import Split
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.image_search import place_of
+from vse.inference.run_pictures import relevance_map as relevance_map
+from vse.inference.run_pictures import saliency as saliency
 from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
 from vse.stages import pipeline
 from vse.stages.attack import attack_split

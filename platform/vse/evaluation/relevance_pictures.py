@@ -24,15 +24,27 @@ class DrawnMap:
     boxes: tuple[Rectangle, ...] = ()
 
 
-def draw_maps(maps: Sequence[DrawnMap], caption: str = "") -> bytes:
+def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUMNS) -> bytes:
     """A PNG with every map over its picture: bright where relevant, the grounded area outlined in orange, a cross at
-    the largest cell, and boxes in green."""
+    the largest cell, and boxes in green.
+
+    Args:
+        maps: At least one.
+        caption: A line at the bottom.
+        columns: Maps in a row, at most.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure  # takes half a second
 
-    columns = min(_COLUMNS, len(maps))
+    columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
-    figure = Figure(figsize=(_CELL * columns, (_CELL + 0.25) * rows + 0.3), layout="constrained")
+    ratio = min(max(each.picture.height / each.picture.width for each in maps), 1.0)
+    title = 0.25 + 0.15 * max(each.title.count("\n") for each in maps)
+    size = (_CELL * columns, (_CELL * ratio + title) * rows + 0.3)
+    if len(maps) == 1:  # as wide as two, and as high as its picture
+        (width, height), wide = maps[0].picture.size, 2 * _CELL
+        size = (wide, min(wide * height / width, 2 * wide) + (0.5 if caption else 0.3))
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for axis in axes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import PIL.Image
+import PIL.ImageOps
 from jaxtyping import Float
 from PIL import ImageDraw, ImageFont
 
@@ -81,7 +82,7 @@ def draw_saliency(blocks: Sequence[SaliencyBlock], names: Sequence[str], note: s
         note: A line at the bottom.
     """
     drawn = [_block(each, names) for each in blocks]
-    lines = _lines(note, _font(_NOTE), WIDTH - 2 * _MARGIN) if note else []
+    lines = _lines(note, _font(_NOTE), WIDTH - 2 * _MARGIN)
     height = sum(each.height + _MARGIN for each in drawn) + _MARGIN + 18 * len(lines) + (6 if lines else 0)
     sheet = PIL.Image.new("RGB", (WIDTH, height), "white")
     pen, top = ImageDraw.Draw(sheet), _MARGIN
@@ -91,7 +92,8 @@ def draw_saliency(blocks: Sequence[SaliencyBlock], names: Sequence[str], note: s
     for line in lines:
         pen.text((_MARGIN, top), line, font=_font(_NOTE), fill=_SOFT)
         top += 18
-    file = io.BytesIO()
+    _, _, right, _ = PIL.ImageOps.invert(sheet).getbbox() or (0, 0, WIDTH, height)
+    file, sheet = io.BytesIO(), sheet.crop((0, 0, min(right + _MARGIN, WIDTH), height))
     sheet.quantize(160, dither=PIL.Image.Dither.NONE).save(file, format="png", optimize=True)
     return file.getvalue()
 
@@ -190,7 +192,7 @@ def _smoothed(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "r
 
 
 def _lines(text: str, font: ImageFont.FreeTypeFont, width: int) -> list[str]:
-    lines = [""]
+    lines = [""] if text else []
     for word in text.split():
         longer = f"{lines[-1]} {word}".strip()
         if lines[-1] and font.getlength(longer) > width:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,9 +14,20 @@ from vse import registry
 from vse.data.images import UnreadableImage
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
+from vse.evaluation.jacobians import occurrence_texts
+from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.retrieval import score_matrix, spans
+from vse.evaluation.saliency import SaliencyReader
 from vse.features.decoding import read_squares
 from vse.features.forward import Forward
+from vse.inference.picture_maps import (
+    Picture,
+    PictureOrImage,
+    PictureSaliency,
+    RelevanceMap,
+    picture_of,
+    png_of,
+)
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
@@ -32,8 +43,6 @@ PARSER = "parser"  # folder of a parser that is not an installed package
 WEIGHTS = "backbone"  # file of backbone weights; its suffix names the format
 
 IMAGES_AT_ONCE = 512  # in one block of scores; codes of 512 maps of 49 regions and 1,024 numbers are 103 MB
-
-Picture = bytes | str | os.PathLike[str]
 
 
 @runtime_checkable
@@ -149,6 +158,74 @@ class Embedder:
                 images = encode_images(family, array[rows])
                 parts.append(_to_numpy(score_matrix(family, images, captions, settings=settings)))
         return np.concatenate(parts)
+
+    def relevance_map(
+        self, picture: PictureOrImage, phrase: str, temperature: float = 0.1, *, attention: bool = False
+    ) -> RelevanceMap:
+        """Which cells of a picture a phrase is about (UniVSE, eq. 2 and Fig. 6), as the task `grounding` measures it.
+
+        Args:
+            picture: an image, the bytes of a file, a path or an address.
+            phrase: a word, a pair, a triple or any other text.
+            temperature: of the softmax over cells.
+            attention: the attention of the family's own score instead (SCAN).
+
+        Returns:
+            The map, its place in the picture, and `draw()`.
+
+        Raises:
+            InputError: the family has no vectors of regions, or the backbone sees several parts of a picture; no word
+                of the phrase is in the vocabulary; the picture cannot be read.
+        """
+        trained, family = self.trained, self.trained.family
+        self.check_pictures()
+        if not temperature > 0:
+            raise InputError(f"temperature={temperature:g}: must be above 0")
+        unknown, image = self.unknown_words(phrase), picture_of(picture)
+        if set(words(as_caption(phrase))) <= set(unknown):
+            raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
+        (features,) = self.features([png_of(image)])
+        try:
+            window = self._backbone.transform.window(*image.size)
+            regions = encode_images(family, features, family.encode_regions)
+            queries = encode_captions(family, self.read([phrase]), family.encode_queries)
+            with torch.inference_mode():
+                map_ = family.attention_map if attention else partial(family.relevance, temperature=temperature)
+                values = map_(regions, queries)[0, 0].double().cpu().numpy()
+            grid = Grid.square(len(values), Rectangle(*window))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{trained.checkpoint}: {error}") from None
+        return RelevanceMap(phrase, values.reshape(grid.rows, grid.columns), window, image, unknown)
+
+    def saliency(self, picture: PictureOrImage, captions: str | Sequence[str]) -> PictureSaliency:
+        """On which pixels and words the score of a picture depends: the Jacobian of VSE-C, section 4.2.
+
+        Args:
+            picture: an image, the bytes of a file, a path or an address.
+            captions: a sentence, or several, such as a caption and what is changed in it.
+
+        Returns:
+            Saliency of pixels and words for each caption, scores, and `draw()`.
+
+        Raises:
+            InputError: the run was trained on ready-made features; the picture cannot be read; no caption is given.
+        """
+        self.check_pictures()
+        family, texts = self.trained.family, [captions] if isinstance(captions, str) else list(captions)
+        if not texts:
+            raise InputError("captions: name at least one sentence")
+        if getattr(self.trained.config.data, "geometry", False):
+            raise InputError(f"{self.trained.checkpoint}: reads where a region lies in its picture, not whole pictures")
+        parsed = self._parsed(map(as_caption, texts)) if family.inputs.components else None
+        vectors = _Rounded(self._sentences) if self._sentences is not None else None
+        read = occurrence_texts([as_caption(text) for text in texts], self.trained.vocabulary, parsed, vectors)
+        image, reader = picture_of(picture), SaliencyReader(family, {})
+        try:
+            every = range(len(texts))
+            results = reader.of_picture(image, read, self._forward, self._backbone.transform, every)
+        except (ValueError, UnreadableImage) as error:
+            raise InputError(f"{self.trained.checkpoint}: {error}") from None
+        return PictureSaliency.of(texts, results, image)
 
     def features(
         self, pictures: Sequence[Picture], root: str = "", rejects: dict[int, str] | None = None

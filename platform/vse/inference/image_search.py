@@ -164,7 +164,7 @@ def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
         number = f"{len(part.images)} images" if sentences else f"{len(part.captions)} captions"
         yield f"search {number} of split {part.name} of {records.name} by {queries}"
         if options.image:
-            _query_image(records, source.image_root, options.image)
+            query_image(records, source.image_root, options.image)
     yield "not checked: contents of picture and weights files, features in the workspace"
 
 
@@ -214,7 +214,7 @@ class _Data:
         described, root = describe(config, workspace), registry.build("source", config.data).image_root
         described.split(options.split)  # raises for an unknown split before anything is extracted
         if options.image:
-            _query_image(described, root, options.image)
+            query_image(described, root, options.image)
         outputs = (embedder.trained.family.inputs.image,)
         features = stored_features(config, workspace, described, outputs)
         records = without(described, set(features.store.rejects))
@@ -284,7 +284,7 @@ def _report_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None
 
 
 def _captions(embedder: Embedder, data: _Data, options: SearchOptions) -> SearchResult:
-    image, output = _query_image(data.records, data.root, options.image), embedder.trained.family.inputs.image
+    image, output = query_image(data.records, data.root, options.image), embedder.trained.family.inputs.image
     if image is not None:
         features, uri, root = [data.features.array(output, (image.id,), mapped=False)], image.uri, data.root
     else:
@@ -309,7 +309,7 @@ def _file(image: str) -> str:
     return image if named_files.is_remote(image) else os.path.expanduser(image)
 
 
-def _query_image(records: Records, root: str, given: str) -> Image | None:
+def query_image(records: Records, root: str, given: str) -> Image | None:
     """The image of the data set with this id or file; None for any other file.
 
     Raises InputError if there is no such file either.

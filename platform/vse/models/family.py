@@ -334,7 +334,8 @@ class FeatureScale(nn.Module):
         if self.how == "standardize":
             return (features - self.mean) / self.std
         if self.how == "root":
-            return features.sign() * features.abs().sqrt()
+            magnitude = features.abs()  # at zero the root has no derivative; 1 in its place makes that zero, not NaN
+            return features.sign() * torch.where(magnitude > 0, magnitude, torch.ones_like(magnitude)).sqrt()
         return nn.functional.normalize(features, dim=-1) if self.how == "l2" else features
 
 

@@ -178,6 +178,19 @@ def test_a_score_that_depends_on_ids_is_refused() -> None:
         jacobians(family, image_of(family), occurrence_texts(captions, VOCABULARY, Stated()))
 
 
+def test_zero_features_under_a_root_have_no_gradient() -> None:
+    family = made("vsepp", {})
+    family.image.scale.how = "root"
+    image = image_of(family).clone()
+    image[1] = 0
+    result = jacobians(family, image, occurrence_texts(CAPTIONS, VOCABULARY, None), of_image=[0])
+    assert result.image[0][1] == 0
+    step = torch.zeros_like(image)
+    step[0] = STEP
+    ends = [score(family, CAPTIONS[0], image + sign * step) for sign in (1, -1)]
+    assert float(result.image[0][0]) == pytest.approx((ends[0] - ends[1]) / (2 * STEP), rel=1e-5)
+
+
 def test_captions_without_words_have_no_shares() -> None:
     family = made("vsepp", {})
     result = jacobians(family, image_of(family), occurrence_texts(["", "wb wc"], VOCABULARY, None), of_image=[0])

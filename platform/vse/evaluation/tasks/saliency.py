@@ -199,11 +199,15 @@ class SaliencyTask(Task):
             names, place = max(own, key=lambda each: len(each[0]), default=([], 0))
             if not names:
                 continue
-            names = [*names[number % len(names) :], *names[: number % len(names)]][:_ATTACKS_SHOWN]
             asked = _Asked(context.split.images[fold.images[row]].id)
-            first = asked.text(captions[place].text)
-            for name in names:
-                asked.adversaries.append((name, first, asked.text(attacks[name][int(fold.captions[place])][0])))
+            first, shown = asked.text(captions[place].text), set[int]()
+            for name in [*names[number % len(names) :], *names[: number % len(names)]]:
+                if len(shown) == _ATTACKS_SHOWN:
+                    break
+                text = asked.text(attacks[name][int(fold.captions[place])][0])
+                if text not in shown:  # two attacks may give the same text
+                    asked.adversaries.append((name, first, text))
+                    shown.add(text)
             asked.everything, caption = True, captions[place]
             ((_, components),) = context.runs.parsed([caption.text])
             objects = frozenset(each.word for each in components.objects)

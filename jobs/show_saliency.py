@@ -1,0 +1,26 @@
+"""On which pixels and words scores depend: `python jobs/show_saliency.py runs=RUN,OTHER image=FILE caption="..."`."""
+
+import sys
+
+from vse.cli.command import Request, main
+from vse.cluster.runtime import set_up_logging
+from vse.report.saliency_figure import SaliencyFigureOptions, build_saliency, foresee_saliency
+
+
+def run(request: Request) -> str:
+    """Differentiate, and draw the figures."""
+    set_up_logging()
+    return build_saliency(request)
+
+
+if __name__ == "__main__":
+    sys.exit(
+        main(
+            "show_saliency",
+            run,
+            description="Figures of one picture, a file or an image of the data, by one run or several next to each "
+            "other: on which pixels and words its score with captions depends, and where in it phrases are.",
+            options=SaliencyFigureOptions(),
+            plan=foresee_saliency,
+        )
+    )
