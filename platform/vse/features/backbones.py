@@ -2,8 +2,19 @@
 
 from vse.features.arrays import ReadyMade
 from vse.features.backbone import Backbone, Network
+from vse.features.open_clip_backbone import OpenClipBackbone
 from vse.features.small_backbone import SmallBackbone
 from vse.features.timm_backbone import TimmBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
+from vse.features.transformers_backbone import TransformersBackbone
 
-__all__ = ["Backbone", "Network", "ReadyMade", "SmallBackbone", "TimmBackbone", "TorchvisionBackbone"]
+__all__ = [
+    "Backbone",
+    "Network",
+    "OpenClipBackbone",
+    "ReadyMade",
+    "SmallBackbone",
+    "TimmBackbone",
+    "TorchvisionBackbone",
+    "TransformersBackbone",
+]

@@ -86,9 +86,9 @@ class PretrainedEncoder(Backbone):
 
     def __init__(self, config: Any) -> None:
         self.config, self.name = config, registry.name_of("backbone", config)
-        weights = config.weights
-        if weights not in ("default", "random", *self._published_names()) and not named_files.is_file(weights):
-            others = "".join(f", {name}" for name in self._published_names())
+        weights, names = config.weights, self._published_names()
+        if weights not in ("default", "random", *names) and not named_files.is_file(weights):
+            others = "".join(f", {name}" for name in names)
             raise InputError(f"features.backbone.weights={weights}: no such file, nor one of default, random{others}")
         published = self._preprocessing()
         self.transform = self._transform(published)
@@ -135,8 +135,8 @@ class PretrainedEncoder(Backbone):
         """The trunk with untrained weights."""
 
     @abstractmethod
-    def _fill(self, trunk: Any, files: Sequence[str]) -> None:
-        """Put the content of weights files into a trunk. Raises InputError if they do not fit."""
+    def _filled(self, outputs: Sequence[str], files: Sequence[str]) -> EncoderTrunk:
+        """The trunk with the content of weights files. Raises InputError if they do not fit."""
 
     @cached_property
     def _files(self) -> list[str]:
@@ -181,7 +181,5 @@ class PretrainedEncoder(Backbone):
         self.check(outputs)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.config.seed)
-            trunk = self._build(outputs).eval()
-        if self._files:
-            self._fill(trunk, self._files)
-        return Network(trunk, self.normalisation)
+            trunk = self._filled(outputs, self._files) if self._files else self._build(outputs)
+        return Network(trunk.eval(), self.normalisation)

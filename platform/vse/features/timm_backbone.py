@@ -128,10 +128,10 @@ class TimmBackbone(PretrainedEncoder):
         except TypeError as error:  # no argument of this network
             raise InputError(f"{self.key}: {error}; remove features.backbone.size") from None
 
-    def _fill(self, trunk: _Trunk, files: Sequence[str]) -> None:
+    def _filled(self, outputs: Sequence[str], files: Sequence[str]) -> _Trunk:
         """Files in timm's own form are taken as they are; others pass timm's conversion of published checkpoints, which
         also resamples positions for another size."""
-        content = read_weights(files[0])
+        trunk, content = self._build(outputs), read_weights(files[0])
         with torch.device("meta"):
             whole = self._create().state_dict()
         try:
@@ -141,6 +141,7 @@ class TimmBackbone(PretrainedEncoder):
             if converted is None:
                 raise
             load_weights(trunk.model, converted, files[0], whole)
+        return trunk
 
     @staticmethod
     def _converted(model: nn.Module, content: Mapping[str, Any], where: str) -> dict[str, Tensor] | None:

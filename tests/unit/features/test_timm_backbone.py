@@ -15,6 +15,7 @@ from timm.layers import pos_embed
 
 from tests.shared import SHARED
 from vse.errors import InputError
+from vse.features.backbone import Backbone
 from vse.features.timm_backbone import TimmBackbone
 
 CPU = torch.device("cpu")
@@ -34,11 +35,11 @@ def build(arch: str, **fields: Any) -> TimmBackbone:
 def pictures(count: int = 2) -> list[Image.Image]:
     """Random pictures, wide and high."""
     generator = np.random.default_rng(3)
-    shapes = [(300, 417, 3), (391, 260, 3)] * count
+    shapes = [(300, 420, 3), (390, 260, 3)] * count
     return [Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8)) for shape in shapes[:count]]
 
 
-def squares(backbone: TimmBackbone, images: list[Image.Image]) -> torch.Tensor:
+def squares(backbone: Backbone, images: list[Image.Image]) -> torch.Tensor:
     return torch.from_numpy(np.stack([backbone.transform(image) for image in images]))
 
 
