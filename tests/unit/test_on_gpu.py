@@ -17,6 +17,7 @@ from tests.unit.asked import CONTRAST, asked, contrast
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
 from vse.config import override
+from vse.data.images import open_image
 from vse.determinism import use_reproducible_arithmetic
 from vse.evaluation.alpha import evaluate_alphas
 from vse.evaluation.attacks import AttackSet
@@ -167,6 +168,22 @@ def test_scores_on_a_gpu(name: str, places: dict[str, Workspace], computing: Com
         there = Embedder.of_run(places["cpu"], run)
         assert there.trained.family.state_dict().popitem()[1].data.is_cuda
         np.testing.assert_allclose(there.scores(uris, ["a red ball on a table", "two dogs"]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["univse", "scan_t2i_avg", "cca"])
+def test_saliency_on_a_gpu(name: str, places: dict[str, Workspace], computing: Computing) -> None:
+    picture = open_image("scene:seed=3,split=test,index=0,drawing=plain,size=112")
+    sentences = ["a red ball on a table", "a blue ball on a red table"]
+    with computing("cpu"):
+        run = run_training(configured(name), places["cpu"]).run
+        expected = Embedder.of_run(places["cpu"], run).saliency(picture, sentences)
+    with computing("gpu"):
+        found = Embedder.of_run(places["cpu"], run).saliency(picture, sentences)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    np.testing.assert_allclose(found.pixels, expected.pixels, atol=1e-3)
+    assert (found.words is None) == (expected.words is None) == (name == "cca")
+    for one, other in zip(found.words or (), expected.words or (), strict=True):
+        np.testing.assert_allclose([share for _, share in one], [share for _, share in other], atol=1e-4)
 
 
 def test_a_network_gives_features_on_a_gpu() -> None:

@@ -8,7 +8,8 @@ vocabulary id of its own (`OccurrenceTexts`), and the family's word tables a cop
 (`own_rows`). Scores are the same, and the gradient to a copy is the one to that occurrence.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,16 +187,16 @@ def jacobians(
         rows = text_batch(each, np.arange(len(each)), family.inputs.components)
         return {key: value.to(device) for key, value in rows.items()}
 
-    # cuDNN differentiates recurrent layers in training mode only
-    with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
+    with torch.enable_grad():
         leaf = image.detach().clone().requires_grad_()
         read, leaves, state = features(leaf).to(device), list[Tensor](), dict[str, Tensor]()
         reads_words = not family.inputs.sentence
         if reads_words:
             state, leaves = own_rows(family, torch.from_numpy(texts.word).to(device), texts.size)
-        scores = functional_call(score, state, (read, batch(texts.texts if reads_words else texts.plain)))
-        if reads_words:
-            _check_equal(scores, score(read.detach(), batch(texts.plain)), family)
+        with _without_cudnn():
+            scores = functional_call(score, state, (read, batch(texts.texts if reads_words else texts.plain)))
+            if reads_words:
+                _check_equal(scores, score(read.detach(), batch(texts.plain)), family)
         of_words = torch.autograd.grad(scores.sum(), leaves, retain_graph=True, allow_unused=True) if leaves else ()
         gradients = {
             number: torch.autograd.grad(scores[number], leaf, retain_graph=True, materialize_grads=True)[0]
@@ -209,6 +210,17 @@ def jacobians(
                 squares += each.double().square().sum(1).cpu().numpy()
         norms = _by_token(texts, squares)
     return Jacobians(scores.detach().double().cpu().numpy(), gradients, norms)
+
+
+@contextmanager
+def _without_cudnn() -> Iterator[None]:
+    """cuDNN differentiates recurrent layers in training mode only; torch's own kernels do it in eval mode too."""
+    cudnn: Any = torch.backends.cudnn
+    enabled, cudnn.enabled = cudnn.enabled, False
+    try:
+        yield
+    finally:
+        cudnn.enabled = enabled
 
 
 class _Score(nn.Module):

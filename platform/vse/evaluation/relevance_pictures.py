@@ -70,7 +70,7 @@ def _draw(axis: object, each: DrawnMap) -> None:
     share = (values / max(values.max(), 1e-12))[..., None]
     pixels = np.asarray(each.picture.convert("RGB"), dtype=np.float32) / 255
     grey = pixels.mean(-1, keepdims=True).repeat(3, -1)
-    axis.imshow((0.45 * grey * (1 - share) + pixels * share).clip(0, 1), extent=(0, width, height, 0))
+    axis.imshow((0.6 * grey * (1 - share) + pixels * share).clip(0, 1), extent=(0, width, height, 0))
     axis.contour(
         np.arange(width) + 0.5, np.arange(height) + 0.5, grounded(values), [0.5], colors="#E69F00", linewidths=1.2
     )

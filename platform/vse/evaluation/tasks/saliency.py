@@ -31,7 +31,7 @@ SALIENT = Capability(
     ),
 )
 _KINDS = {VSEC: "contrast", UNIVSE: "attacks"}
-_PICTURES, _ATTACKS_SHOWN = 4, 3
+_PICTURES, _ATTACKS_SHOWN = 3, 3
 _WORDS = {
     "changed": "on changed words",
     "uniform": "their share of words",
