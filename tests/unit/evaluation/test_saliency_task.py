@@ -17,7 +17,7 @@ from vse.text.components import Components, Object
 
 NOUNS = {"dog", "cat", "ball", "man", "tree", "sea"}
 TEXTS = {"a": ["a dog and a ball", "a big dog"], "b": ["the cat", "a man near a tree"], "c": ["a sea"]}
-ADVERSARIES = {0: ["a cat and a ball", "a dog and a tree", "a dog and a sea"], 3: ["a man under a tree"]}
+ADVERSARIES = {0: ["a cat and a ball", "a dog and a tree", "a dog and a sea"], 3: ["a man in front of a tree"]}
 ROWS, COLUMNS = 5, 8
 
 
@@ -72,7 +72,7 @@ def context_of(boxes: bool = True, level: str = "pixels") -> Context:
 def test_values_and_outcomes_against_a_loop() -> None:
     context, task = context_of(), SaliencyTask(SaliencyTask.Config(per_caption=2))
     values, pictures, outcomes = measured(task, context)
-    rows = []
+    rows, replaced = [], []
     for caption, adversaries in ADVERSARIES.items():
         own = context.split.captions[caption]
         for text in adversaries[:2]:
@@ -82,10 +82,14 @@ def test_values_and_outcomes_against_a_loop() -> None:
             assert adversary is not None
             assert original is not None
             changed, earlier = sum(adversary[k] for k in after), sum(original[k] for k in before)
-            rows.append((changed, len(after) / len(adversary), earlier))
-    changed, uniform, before = 100 * np.mean(rows, axis=0)
-    expected = {"changed": changed, "uniform": uniform, "before": before, "queries": len(rows)}
-    expected |= {"over_uniform": changed - uniform, "over_before": changed - before}
+            rows.append((changed, len(after) / len(adversary)))
+            if len(before) == len(after):
+                replaced.append((changed, earlier))
+    assert len(rows) > len(replaced) > 1
+    changed, uniform = 100 * np.mean(rows, axis=0)
+    expected = {"changed": changed, "uniform": uniform, "queries": len(rows), "over_uniform": changed - uniform}
+    changed, before = 100 * np.mean(replaced, axis=0)
+    expected |= {"before": before, "over_before": changed - before, "word_for_word": len(replaced)}
     for name, value in expected.items():
         assert values[f"saliency_contrast_noun/{name}"] == pytest.approx(value)
     # pixels: boxes of what each caption names, every pixel's share of them by a grid of 50 points a side

@@ -46,6 +46,7 @@ _PIXELS = {
     "other": "for another caption",
     "over_other": "above another caption",
 }
+_COUNTED = {"changed": "queries", "over_before": "word_for_word", "mass": "queries"}  # metrics with their numbers
 _BETTER = ("changed", "over_uniform", "over_before", "mass", "over_area", "over_other")
 
 
@@ -72,6 +73,7 @@ class SaliencyTask(Task):
     needs = (ONE_RUN, SALIENT)
     parsed = True
     records_queries = True
+    revision = 2  # 2: words before only where words are replaced one for one
 
     @property
     def adversaries(self) -> tuple[tuple[str, str], ...]:
@@ -94,40 +96,40 @@ class SaliencyTask(Task):
                     higher_is_better=True if metric in _BETTER else None,
                     main=metric in ("changed", "mass"),
                 )
-            yield Metric(
-                name=f"saliency_{name}/queries",
-                heading="captions",
-                group=group,
-                unit="",
-                higher_is_better=None,
-                decimals=0,
-                main=False,
-            )
+            numbers = {"queries": "captions"} | ({} if name == "pixels" else {"word_for_word": "word for word"})
+            for metric, heading in numbers.items():
+                yield Metric(
+                    name=f"saliency_{name}/{metric}",
+                    heading=heading,
+                    group=group,
+                    unit="",
+                    higher_is_better=None,
+                    decimals=0,
+                    main=False,
+                )
 
     def measure(self, context: Context) -> dict[str, float]:
-        """Of each attack the share of saliency on the words that it changes; if images have boxes, the mass of pixels
-        inside the boxes of what a caption names."""
+        """Of each attack the share of saliency on the words that it changes, next to the share of the words that stood
+        there; if images have boxes, the mass of pixels inside the boxes of what a caption names."""
         return mean_over_folds(self._fold(context, number, fold) for number, fold in enumerate(context.folds))
 
     def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
-        sums = defaultdict[str, defaultdict[str, np.ndarray]](
-            lambda: defaultdict[str, np.ndarray](lambda: np.zeros(len(fold.images)))
-        )
         asked = list(self._asked(context, fold))
         answers = context.runs.saliencies([each.query for each in asked], self.config.level)
+        sums, counts = (defaultdict[str, np.ndarray](lambda: np.zeros(len(fold.images))) for _ in range(2))
         for row, (image, answer) in enumerate(zip(asked, answers, strict=True)):
             for name, values in image.values(answer):
                 for metric, value in values.items():
-                    sums[name][metric][row] += value
-                sums[name]["queries"][row] += 1
+                    sums[f"saliency_{name}/{metric}"][row] += value
+                    counts[f"saliency_{name}/{metric}"][row] += 1
         values = dict[str, float]()
         ids = [context.split.images[row].id for row in fold.images]
-        for name, totals in sums.items():
-            queries = totals.pop("queries")
-            for metric, hits in totals.items():
-                context.record_values(f"saliency_{name}/{metric}", number, ids, hits, queries)
-                values[f"saliency_{name}/{metric}"] = float(100 * hits.sum() / queries.sum())
-            values[f"saliency_{name}/queries"] = float(queries.sum())
+        for metric, hits in sums.items():
+            context.record_values(metric, number, ids, hits, counts[metric])
+            values[metric] = float(100 * hits.sum() / counts[metric].sum())
+            group, _, last = metric.partition("/")
+            if last in _COUNTED:
+                values[f"{group}/{_COUNTED[last]}"] = float(counts[metric].sum())
         return values
 
     def _asked(self, context: Context, fold: Fold) -> Iterator["_Asked"]:
@@ -250,12 +252,14 @@ class _Asked:
         for name, own, place in self.adversaries:
             caption, adversary = answer[own], answer[place]
             before, after = changed_words(caption.words, adversary.words)
-            if caption.shares is None or adversary.shares is None or not before or not after:
+            if caption.shares is None or adversary.shares is None or not after:
                 continue
-            changed, earlier = float(adversary.shares[after].sum()), float(caption.shares[before].sum())
-            uniform = len(after) / len(adversary.words)
-            over = {"over_uniform": changed - uniform, "over_before": changed - earlier}
-            yield name, {"changed": changed, "uniform": uniform, "before": earlier, **over}
+            changed, uniform = float(adversary.shares[after].sum()), len(after) / len(adversary.words)
+            values = {"changed": changed, "uniform": uniform, "over_uniform": changed - uniform}
+            if len(before) == len(after):
+                earlier = float(caption.shares[before].sum())
+                values |= {"before": earlier, "over_before": changed - earlier}
+            yield name, values
         for own, other, boxes in self.boxes:
             one, control = answer[own], answer[other]
             if one.image is None or control.image is None or one.seen is None or one.level != "pixels":
