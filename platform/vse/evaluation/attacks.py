@@ -158,14 +158,40 @@ def attack(
     Returns:
         What the images meet, and the score of each adversary with its own image.
     """
-    blocks = blocks or Blocks()
-    attacked, own = counter.fork(), _unscored(images, counter.caption_to_image, adversaries)
+    blocks, count = blocks or Blocks(), AttackCount(model, images, counter, adversaries, settings, blocks)
     for positions, encoded in adversaries.blocks(blocks.captions):
-        _score_own(model, images, own, positions, encoded, settings)
-        for rows, _, scores in score_blocks(model, images, encoded, settings=settings, blocks=blocks):
-            attacked.add_distractors(scores, rows)
-    wins = pair_wins(counter.pairs[own.caption], own.scores, counter.ties)
-    return Attacked(i2t=attacked.result().i2t, wins=wins, image=own.image), own
+        count.add(positions, encoded)
+    return count.result()
+
+
+class AttackCount:
+    """One kind of adversaries counted block by block; arguments as for `attack`."""
+
+    def __init__(
+        self,
+        model: ScoresParts,
+        images: Encoded,
+        counter: RetrievalCounter,
+        adversaries: AnySet,
+        settings: Mapping[str, Any] | None = None,
+        blocks: Blocks | None = None,
+    ) -> None:
+        self.model, self.images, self.counter, self.settings, self.blocks = model, images, counter, settings, blocks
+        self._attacked, self._own = counter.fork(), _unscored(images, counter.caption_to_image, adversaries)
+
+    def add(self, positions: np.ndarray, encoded: Encoded) -> None:
+        """Count a block of adversaries, given their positions and codes."""
+        _score_own(self.model, self.images, self._own, positions, encoded, self.settings)
+        for rows, _, scores in score_blocks(
+            self.model, self.images, encoded, settings=self.settings, blocks=self.blocks
+        ):
+            self._attacked.add_distractors(scores, rows)
+
+    def result(self) -> tuple[Attacked, OwnScores]:
+        """What the images meet, and the score of each adversary with its own image."""
+        own = self._own
+        wins = pair_wins(self.counter.pairs[own.caption], own.scores, self.counter.ties)
+        return Attacked(i2t=self._attacked.result().i2t, wins=wins, image=own.image), own
 
 
 def _unscored(images: Encoded, caption_to_image: Int[Tensor, " captions"], adversaries: AnySet) -> OwnScores:

@@ -126,19 +126,21 @@ class Outcomes:
         The units are drawn with replacement. A metric of which nothing was recorded has none.
         """
         if metric.name in self.table or (metric.terms and all(term in self.table for term in metric.terms)):
-            return [(self.images, *self.counts(metric.name))]
+            return [(self.images, *self.counts(metric.name, metric.terms))]
         names = (metric.name,) if metric.name in self.by_unit else metric.terms
         if not names or not all(name in self.by_unit for name in names):
             return []
         return [(each.units, *_mean_of_folds(each.hits, each.queries)) for each in map(self.by_unit.get, names) if each]
 
-    def counts(self, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    def counts(self, metric: str, terms: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
         """(hits, queries) of a metric's terms, both (images, terms), as `statistics.Sample` takes them.
+
+        terms: The metrics whose sum it is; by default as `terms_of` says.
 
         A mean over folds becomes a sum over as many terms, each of one fold's images. A fold in which nothing is asked
         counts for nothing, as in `metrics.mean_over_folds`. Raises InputError for a metric that was not measured.
         """
-        hits, queries = counts_of(self.table, metric)
+        hits, queries = counts_of(self.table, metric, terms)
         inside = self.fold[:, None] == np.unique(self.fold)  # (images, folds)
         return _mean_of_folds(*(values[:, :, None] * inside[:, None, :] for values in (hits, queries)))
 

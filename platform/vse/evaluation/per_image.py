@@ -4,7 +4,7 @@ A recall is a sum over queries divided by their number; both are kept for each i
 so that images can be resampled with their captions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -61,9 +61,12 @@ def _sums(attacks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     return {each.name: each.terms for task in WITH_SUMS for each in task().metrics if each.terms}
 
 
-def counts_of(table: PerImage, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """(hits, queries) of a metric's terms, both (images, terms). Raises InputError naming what there is."""
-    names = terms_of(metric)
+def counts_of(table: PerImage, metric: str, terms: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """(hits, queries) of a metric's terms, both (images, terms); `terms`, if given, replace those of `terms_of`.
+
+    Raises InputError naming what there is.
+    """
+    names = terms or terms_of(metric)
     missing = [name for name in names if name not in table]
     if missing:
         raise InputError(f"{metric}: no per-image results for {missing[0]}; there are {', '.join(sorted(table))}")

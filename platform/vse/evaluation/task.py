@@ -122,9 +122,13 @@ class Context:
         """The folds of the protocol."""
         return tuple(self.protocol.select(self._part.caption_to_image, len(self._part.images)))
 
-    def encoded(self, fold: protocols.Fold) -> tuple[Encoded, Encoded]:
-        """(images, captions) of a fold; no copy if it has all of them."""
-        codes = self.codes
+    def encode(self) -> Codes:
+        """As `codes`, encoded anew: for a task that lets families return further codes."""
+        return self.runs.encode(self._part)
+
+    def encoded(self, fold: protocols.Fold, codes: Codes | None = None) -> tuple[Encoded, Encoded]:
+        """(images, captions) of a fold, of `codes` unless others are given; no copy if it has all of them."""
+        codes = codes or self.codes
         if len(fold.images) == len(self._part.images) and len(fold.captions) == len(self._part.captions):
             return codes.images, codes.captions
         return slice_items(codes.images, fold.images), slice_items(codes.captions, fold.captions)

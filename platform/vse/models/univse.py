@@ -5,8 +5,9 @@ here: regions V_i are normalised for the score with a component (s is a cosine),
 captions have no markers so that ψ reads sentences and triples alike, and the convolution has a bias.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 import torch.nn.functional as F
@@ -148,6 +149,9 @@ class UniVSE(Family):
     inputs = Inputs(image="map", components=True)
     inference_parameters = ("alpha",)
     vectors_of_paper = "GloVe's of 300 dimensions, kept fixed (supplement A.3)"
+    component_types = TYPES
+    further_bags: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    """Component types of further u_comp that `encode_captions` returns, by the names of their codes."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -217,11 +221,14 @@ class UniVSE(Family):
         return encoded if mask is None else encoded | {"region_mask": mask}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """sentences and bags (batch, dim); a caption without components has u_comp = u_sent."""
+        """sentences and bags (batch, dim), and `further_bags`; a caption without components has u_comp = u_sent."""
         if "word_ids" not in batch:
             batch = {k: batch[k] for k in ("tokens", "lengths", "objects", "attributes", "relations")}
+        if self.further_bags:
+            batch = self.prepared(batch)
         encoded = self._encode_texts(batch)
-        return {"sentences": encoded["sentences"], "bags": encoded["bags"]}
+        further = {name: self._bags(batch, encoded, types)["bags"] for name, types in self.further_bags.items()}
+        return {"sentences": encoded["sentences"], "bags": encoded["bags"], **further}
 
     def encode_components(self, batch: Batch) -> Encoded:
         """Codes of texts that are one component each, in place of both codes of a caption: φ of a noun or a pair, ψ of
@@ -292,7 +299,7 @@ class UniVSE(Family):
         if "object_negatives" in batch:
             encoded["object_negative_index"] = batch["object_negative_index"]
             encoded["object_negative_mask"] = batch["object_negatives"] != 0
-        encoded.update(self._bags(batch, encoded))
+        encoded.update(self._bags(batch, encoded, self.config.components))
         return encoded
 
     def _pairs(self, batch: Batch, noun: Tensor, modifier: Tensor) -> Encoded:
@@ -321,10 +328,11 @@ class UniVSE(Family):
             encoded["mentioned_relations"] = batch["mentioned_relations"]
         return encoded
 
-    def _bags(self, batch: Batch, encoded: Encoded) -> Encoded:
-        """u_comp = Norm(Φ(components)), or u_sent if there are none, and the mask of captions with components."""
+    def _bags(self, batch: Batch, encoded: Encoded, types: Collection[str]) -> Encoded:
+        """u_comp = Norm(Φ(components of some types)), or u_sent if there are none, and the mask of captions that have
+        any."""
         kinds = {"object": "words", "attribute": "pairs", "relation": "triples"}
-        chosen = [kind for kind in TYPES if kind in self.config.components]
+        chosen = [kind for kind in TYPES if kind in types]
         items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[kinds[k]]) for k in chosen], dim=1)
         mask = torch.cat([encoded[f"{k}_mask"] for k in chosen], dim=1)
         numbers = torch.cat([_component_number(batch[f"{k}s"], TYPES.index(k)) for k in chosen], dim=1)
