@@ -43,7 +43,7 @@ def run(request: Request) -> str:
     records, source, outputs = describe(config, workspace), registry.build("source", config.data), _outputs(request)
     _check(request, records)
     root = source.image_root
-    fingerprint = features_fingerprint(records, config.features.backbone, outputs, root)
+    fingerprint = features_fingerprint(records, config.features.backbone, outputs, root, config.features.precision)
     folder = workspace.features(dataset_name(records), fingerprint)
     if options.extraction.workers != 0:
         gather(options.ray)
@@ -56,6 +56,7 @@ def run(request: Request) -> str:
         root=root,
         keys=source.image_keys,
         options=options.extraction,
+        precision=config.features.precision,
         cluster=functools.partial(running_ray, options.ray),
     )
     seconds = time.perf_counter() - before
@@ -101,7 +102,7 @@ def plan(request: Request) -> Iterable[str]:
     yield from of_data(records)
     yield from path_lines(records, request.config.data, request.config.features.backbone)
     yield f"images below {source.image_root or '(rendered)'}"
-    yield f"backbone {backbone.identity()}"
+    yield f"backbone {backbone.identity()} in {request.config.features.precision}"
     yield f"outputs {', '.join(outputs)}"
     if request.options.extraction.workers != 0:
         yield from check_reach(request.config, request.workspace, request.options.ray, outputs, captions=False)

@@ -18,11 +18,20 @@ SHARD_BYTES = 48_000_000  # of features; S3 and Parquet like tens of megabytes, 
 class Forward:
     """A loaded network on the best device of this process: pixels in, half-precision outputs out.
 
-    It computes in single precision on every device: several kinds of machines may fill one store, and the precision is
-    no part of its name.
+    Args:
+        backbone_config: of the network.
+        outputs: names of its outputs.
+        batch: images per forward pass; None: 256 on a GPU, 32 on a CPU.
+        precision: of `backbone.PRECISIONS`. It is the same on every machine that fills a store, and part of its name.
     """
 
-    def __init__(self, backbone_config: ComponentConfig, outputs: Sequence[str], batch: int | None = None) -> None:
+    def __init__(
+        self,
+        backbone_config: ComponentConfig,
+        outputs: Sequence[str],
+        batch: int | None = None,
+        precision: str = "float32",
+    ) -> None:
         on_gpu = torch.cuda.is_available()
         self.device = torch.device("cuda" if on_gpu else "cpu")
         use_reproducible_arithmetic(self.device)
@@ -30,7 +39,7 @@ class Forward:
         backbone: Any = registry.build("backbone", backbone_config)
         self.outputs = tuple(outputs)
         self.shapes = {name: backbone.shapes()[name] for name in self.outputs}
-        self.network = backbone.load(self.outputs).prepare(self.device)
+        self.network = backbone.load(self.outputs).prepare(self.device, precision)
 
     def __call__(self, pixels: np.ndarray) -> dict[str, np.ndarray]:
         """Output name -> float16 (items, *shape)."""

@@ -306,7 +306,8 @@ class Embedder:
 
     @cached_property
     def _forward(self) -> Forward:
-        return Forward(self._backbone.config, (self.trained.family.inputs.image,))
+        precision = self.trained.config.features.precision
+        return Forward(self._backbone.config, (self.trained.family.inputs.image,), precision=precision)
 
     @cached_property
     def _backbone(self) -> Any:

@@ -8,13 +8,11 @@ import functools
 import itertools
 import logging
 import math
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from vse import registry
@@ -36,6 +34,7 @@ from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
+from vse.stages.disk_room import check_room
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
@@ -45,7 +44,6 @@ log = logging.getLogger(__name__)
 
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take
-_GIB = 1 << 30
 _BEGUN = "begun_by.json"  # which code of the backbone made the first shards
 
 
@@ -80,8 +78,10 @@ def extract_features(
         check_features(config, records, outputs, workspace)
         folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
         source, backbone = registry.build("source", config.data), config.features.backbone
-        root, keys = source.image_root, source.image_keys
-        store = extract(records, backbone, sorted(outputs), folder, root=root, keys=keys, cluster=cluster)
+        root, keys, precision = source.image_root, source.image_keys, config.features.precision
+        store = extract(
+            records, backbone, sorted(outputs), folder, root=root, keys=keys, precision=precision, cluster=cluster
+        )
         if told := counted(store.rejects.values()):
             log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
     elif line := of_other_code(store, config.features.backbone):
@@ -106,13 +106,14 @@ def kept_features(
 
 def _features(config: RunConfig, workspace: Workspace, records: Records, outputs: Iterable[str]) -> Folder:
     root = registry.build("source", config.data).image_root
-    digits = features_fingerprint(records, config.features.backbone, sorted(outputs), root)
+    features = config.features
+    digits = features_fingerprint(records, features.backbone, sorted(outputs), root, features.precision)
     return workspace.features(dataset_name(records), digits)
 
 
 def _features_question(config: RunConfig) -> list[object]:
-    backbone = config.features.backbone
-    return ["features", *source_question(config), registry.name_of("backbone", backbone), backbone]
+    backbone, precision = config.features.backbone, config.features.precision
+    return ["features", *source_question(config), registry.name_of("backbone", backbone), backbone, precision]
 
 
 def stored_features(
@@ -129,18 +130,31 @@ def features_identity(config: RunConfig, workspace: Workspace, records: Records,
 
     def look() -> str:
         root = registry.build("source", config.data).image_root
-        return features_fingerprint(records, config.features.backbone, (output,), root)
+        return features_fingerprint(records, config.features.backbone, (output,), root, config.features.precision)
 
     return workspace.external.ask(["identity", *_features_question(config), output], look)
 
 
 def features_fingerprint(
-    records: Records, backbone_config: ComponentConfig, outputs: Sequence[str], root: str = ""
+    records: Records,
+    backbone_config: ComponentConfig,
+    outputs: Sequence[str],
+    root: str = "",
+    precision: str = "float32",
 ) -> str:
-    """The name of the store's folder: eight digits over the records, the backbone with its weights, and the outputs."""
+    """The name of the store's folder: eight digits over the records, the backbone with its weights, and the outputs.
+
+    Args:
+        records: whose images have features.
+        backbone_config: of the backbone.
+        outputs: names of its outputs.
+        root: folder of the images.
+        precision: of the backbone; single precision adds nothing to the name.
+    """
     backbone: Any = registry.build("backbone", backbone_config)
     identity = backbone.files_identity(records, root) if isinstance(backbone, ReadyMade) else backbone.identity()
-    return fingerprint([records.content_fingerprint, identity, sorted(outputs)])
+    further = [] if precision == "float32" else [precision]
+    return fingerprint([records.content_fingerprint, identity, sorted(outputs), *further])
 
 
 def extract(
@@ -152,13 +166,25 @@ def extract(
     root: str = "",
     keys: Sequence[str] = (),
     options: ExtractionConfig | None = None,
+    precision: str = "float32",
     cluster: Cluster = running_ray,
 ) -> FeatureStore:
     """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
 
-    root: folder of the images (`source.image_root`). keys: the keys of the images' location (`source.image_keys`).
-    cluster: returns a running Ray when it is needed. Raises InputError for impossible requests before any work,
-    TooManyRejects when more than `options.max_rejected` of the images cannot be read; what is committed stays.
+    Args:
+        records: whose images get features.
+        backbone_config: of the backbone.
+        outputs: names of its outputs.
+        folder: of the store.
+        root: folder of the images (`source.image_root`).
+        keys: the keys of the images' location (`source.image_keys`).
+        options: how to extract.
+        precision: of the backbone.
+        cluster: returns a running Ray when it is needed.
+
+    Raises:
+        InputError: for impossible requests, before any work.
+        TooManyRejects: more than `options.max_rejected` of the images cannot be read; what is committed stays.
     """
     options = options or ExtractionConfig()
     backbone: Any = registry.build("backbone", backbone_config)
@@ -173,13 +199,16 @@ def extract(
             backbone.check_rows(outputs, records, root)
             return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
         folder.check_writable()
-        work = _Work(records, backbone_config, tuple(outputs), folder, root, keys, options, backbone.transform)
+        work = _Work(
+            records, backbone_config, tuple(outputs), folder, root, keys, options, precision, backbone.transform
+        )
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
         todo = _todo(records, folder)
         code = _begun_by(folder, backbone, anew=len(todo) == len(records.images))
         if todo:
             _run(work, located(records, todo, folder, root, keys, options.max_rejected), cluster)
         made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
+        made_by["precision"] = precision
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)
@@ -245,6 +274,7 @@ class _Work:
     root: str
     keys: Sequence[str]
     options: ExtractionConfig
+    precision: str
     transform: Any
     shapes: dict[str, tuple[int, ...]] | None = None
 
@@ -262,7 +292,7 @@ def _run(work: _Work, todo: list[Image], cluster: Cluster) -> None:
     """Load the weights first, so that weights that do not fit are one line, before any Ray process or progress bar."""
     workers, forward = 0 if in_trial() else work.options.workers, None
     if not workers:
-        forward = Forward(work.backbone, work.outputs, work.options.batch)
+        forward = Forward(work.backbone, work.outputs, work.options.batch, work.precision)
     elif named_files.is_file(getattr(work.backbone, "weights", "")):
         registry.build("backbone", work.backbone).load(work.outputs)
     with Progress("features", total=len(todo), unit="images") as bar:
@@ -295,6 +325,7 @@ def _with_ray(work: _Work, todo: list[Image], counter: RejectCounter, cluster: C
             shard_rows=work.shard_rows,
             workers=work.options.workers,
             batch=work.options.batch,
+            precision=work.precision,
         ):
             counter.committed(num_images, rejects)
 
@@ -345,23 +376,7 @@ def check_features(config: RunConfig, records: Records, outputs: Sequence[str], 
         backbone.load(outputs)
     shapes = backbone.shapes()
     row = sum(2 * math.prod(shapes[name]) for name in outputs if name in shapes)  # bytes, as half floats
-    _check_room(workspace, row * len(records.images), f"features of {len(records.images)} images")
-
-
-def _check_room(workspace: Workspace, wanted: int, what: str) -> None:
-    if not workspace.root.is_local:
-        return
-    place = workspace.root.local()
-    while not place.exists():
-        place = place.parent
-    disk = os.statvfs(place)
-    free = disk.f_bavail * disk.f_frsize
-    kept = sum(file.stat().st_size for file in Path(place, "features").rglob("*.parquet")) if wanted > free else 0
-    if disk.f_blocks and wanted - kept > free:  # file systems over a network may not say
-        raise InputError(
-            f"--workspace {workspace.root}: {what} take about {wanted / _GIB:.1f} GiB, and its disk has "
-            f"{free / _GIB:.1f} GiB free; make room, or name a workspace on another disk"
-        )
+    check_room(workspace, row * len(records.images), f"features of {len(records.images)} images")
 
 
 def check_rows(config: RunConfig, records: Records, outputs: Sequence[str]) -> None:

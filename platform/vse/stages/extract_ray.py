@@ -71,11 +71,11 @@ def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None
 class _Extractor:
     """The actor. Rejected images pass through with zeros in place of pixels."""
 
-    def __init__(self, backbone: ComponentConfig, outputs: tuple[str, ...], batch: int | None) -> None:
+    def __init__(self, backbone: ComponentConfig, outputs: tuple[str, ...], batch: int | None, precision: str) -> None:
         import vse.features.backbones  # noqa: F401  (a fresh process has to register the components)
         from vse.features.forward import Forward  # here, because torch is slow to import and only actors need it
 
-        self.forward = Forward(backbone, outputs, batch)
+        self.forward = Forward(backbone, outputs, batch, precision)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"image": batch["image"], "reason": batch["reason"], **self.forward(batch["pixels"])}
@@ -113,6 +113,7 @@ def extract_with_ray(
     shard_rows: int,
     workers: int | None,
     batch: int | None,
+    precision: str = "float32",
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
     """Yields, shard by shard as they are committed, the number of images in it and its rejects.
 
@@ -137,7 +138,12 @@ def extract_with_ray(
             )
             .map_batches(
                 _Extractor,
-                fn_constructor_kwargs={"backbone": backbone, "outputs": outputs, "batch": batch},
+                fn_constructor_kwargs={
+                    "backbone": backbone,
+                    "outputs": outputs,
+                    "batch": batch,
+                    "precision": precision,
+                },
                 batch_size=forward_rows,
                 compute=actors,
                 num_gpus=1 if pool.gpu else None,

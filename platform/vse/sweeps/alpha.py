@@ -40,7 +40,7 @@ from vse.sweeps.plan import (
 from vse.sweeps.space import check_space, expand, label, load_space
 from vse.sweeps.trial import SPLITS, alpha_trial, trial_function
 from vse.sweeps.trial_process import Function
-from vse.training.config import RunConfig, check_objective, family_inputs, identity
+from vse.training.config import FeatureConfig, RunConfig, check_objective, family_inputs, identity
 from vse.training.effects import check_effects
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class AlphaPlan(SweepPlan):
         outputs = tuple({family_inputs(config).image for config in self.arms.values()})
         for arm, config in self.arms.items():
             if arm != self.learned:
-                alike = config.features.backbone == self.config.features.backbone
+                alike = stored_alike(config.features, self.config.features)
                 yield StageInputs(config=config, parsed=arm == self.family, outputs=outputs if alike else ())
 
     def children(self, entry: Entry) -> Iterator[ChildRun]:
@@ -293,13 +293,18 @@ def _reference(request: Request) -> RunConfig | None:
                 f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or none"
             )
     reference = presets.preset(wanted)
-    features = replace(reference.features, backbone=config.features.backbone)
+    features = replace(reference.features, backbone=config.features.backbone, precision=config.features.precision)
     reference = replace(reference, data=config.data, features=features, text=config.text, seed=0)
     values, theirs = flatten(config), flatten(reference)
     own = {"model", "objective", ALPHA, "model.learn_alpha"}
     shared = (key for key in request.changed if key in values and key in theirs and key not in own)
     changes = {key: values[key] for key in shared if not key.startswith(("data", "features.backbone"))}
     return override(reference, changes)
+
+
+def stored_alike(one: FeatureConfig, other: FeatureConfig) -> bool:
+    """Whether two configurations read the same stored features."""
+    return (one.backbone, one.precision) == (other.backbone, other.precision)
 
 
 def rule_text(rule: AlphaRule) -> str:

@@ -10,6 +10,7 @@ from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import NAMED, Rules
 from vse.config import group, knob, override, part
 from vse.errors import InputError
+from vse.features.backbone import PRECISIONS
 from vse.models.family import Inputs
 from vse.objectives.objective import ContrastDraws, Objective
 from vse.registry import ComponentConfig
@@ -25,6 +26,12 @@ class FeatureConfig:
     """Which frozen network shows the images, and how its numbers are scaled before a family sees them."""
 
     backbone: ComponentConfig = part("backbone", doc="frozen network, or ready-made arrays")
+    precision: str = knob(
+        "float32",
+        "number type of the backbone's weights and activations; features are stored in half precision",
+        choices=PRECISIONS,
+        only="features.backbone!=arrays",
+    )
     scale: str = knob(
         "standardize",
         "standardize: per channel with training statistics; l2: unit norm (VSE++ papers); root: signed root; none",
