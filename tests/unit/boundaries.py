@@ -8,7 +8,19 @@ from pathlib import Path
 ORDER = (
     *("errors", "registry", "config", "determinism", "display", "storage", "text", "data", "workspace"),
     *("adversaries", "features", "models", "objectives", "training", "evaluation", "presets", "tracking", "cluster"),
-    *("stages", "inference", "cli", "studies", "report", "api", "sweeps", "status", "preflight", "assets"),
+    *(
+        "stages",
+        "inference",
+        "cli",
+        "studies",
+        "report",
+        "api",
+        "sweeps",
+        "reproduction",
+        "status",
+        "preflight",
+        "assets",
+    ),
 )
 LOOSE = 6  # modules in no folder, at most
 ONLY_IN: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from vse.cli.command import Request
 from vse.config import dotted, fingerprint, flatten, knob, typed
 from vse.display import markdown
 from vse.errors import DamagedError, InputError
-from vse.report import curve, response
+from vse.report import curve, reproduction_page, response
 from vse.report.alpha_page import write_report
 from vse.report.description import files_text, page_link
 from vse.report.files import RESULTS
@@ -65,6 +65,8 @@ def _report_sweep(workspace: Workspace, folder: Folder, request: Request) -> tup
     except DamagedError as error:
         raise InputError(f"{error}; the same jobs/sweep_*.py command writes it again") from None
     commands = [text for text in (placed(summary["command"], request), command_of(request)) if text]
+    if definition.get("kind") == reproduction_page.KIND:
+        return summary["headline"], reproduction_page.write_reproduction(folder, data, commands)
     if definition.get("kind") == response.KIND:
         results, configuration = response.from_dict(data), {"as swept": dotted(definition["config"])}
         best = {BEST: source.read_bytes(BEST).decode()} if source.exists(BEST) else {}

@@ -77,14 +77,15 @@ def _columns() -> Iterator[Column]:
     for kind in ("all", "noun", "numeral", "relation"):
         yield from map(Column.of, rank_metrics(f"own_pool_{kind}", own_pools(kind)))
     yield from map(Column.of, rank_metrics("plural_split/own_pool_plural", own_pools("plural")))
-    yield Column("image_to_word/map", "mAP", "image → word")
+    yield Column("image_to_word/own/map", "mAP", "image → word")
     for kind in ("noun", "preposition", "all"):
-        yield from map(Column.of, rank_metrics(f"fill_{kind}", f"fill in: {kind}", _RECALLS))
-    for query in ("object", "attribute", "relation", "detected", "total"):
-        yield Column(f"text_to_image_{query}/map", "sum" if query == "total" else "mAP", f"text → image: {query}")
+        yield from map(Column.of, rank_metrics(f"fill_in_blank/own/{kind}", f"fill in: {kind}", _RECALLS))
+    for query, title in (("obj", "object"), ("attr", "attribute"), ("rel", "relation"), ("obj_det", "detected")):
+        yield Column(f"unified_{query}/map", "mAP", f"text → image: {title}")
+    yield Column("unified_sum", "sum", "text → image: total")
     for kind in ("attribute", "relation"):
         yield Column(f"parsing_{kind}/accuracy", "accuracy", f"dependencies: {kind}")
-    yield from map(Column.of, rank_metrics("phrase", "phrase → box", _RECALLS))
+    yield from map(Column.of, rank_metrics("phrase_localisation", "phrase → box", _RECALLS))
 
 
 COLUMNS = tuple(_columns())  # metrics that exist here are named as by `vse.stages.measuring`, without the split

@@ -66,15 +66,15 @@ def estimate(
         next_on_gpu: Whether trials on a GPU of this machine are next. No steps are then timed on it, because a process
             that has used a GPU keeps some of its memory.
     """
-    by_runs = _by_runs(config, searched, workspace)
-    if by_runs is not None:
-        return by_runs
+    measured = by_runs(config, searched, workspace)
+    if measured is not None:
+        return measured
     if next_on_gpu and config.train.gpus_per_worker:
         return Estimate(None, "no run like these is in the workspace")
     return _by_steps(config, workspace, request)
 
 
-def _by_runs(config: RunConfig, searched: Collection[str], workspace: Workspace) -> Estimate | None:
+def by_runs(config: RunConfig, searched: Collection[str], workspace: Workspace) -> Estimate | None:
     """The median over similar runs of their seconds per epoch, times epochs."""
     ignored, runs = {"seed", "train.epochs", *searched}, workspace.root.child("runs")
 

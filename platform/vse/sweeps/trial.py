@@ -100,7 +100,7 @@ def trial_function(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _TrainedRun:
+class TrainedRun:
     """A run with its best checkpoint. `numbers` are the part of a trial's result that is about the training."""
 
     run: Folder
@@ -112,7 +112,7 @@ class _TrainedRun:
 
 def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: str) -> dict[str, Any]:
     """Train, measure, and compute the number to be maximised. The test split is measured too, if there is one."""
-    trained = _train(changes, setting)
+    trained = train_arm(changes, setting)
     run, metrics = trained.run, trained.numbers["metrics"]
     if objective != "rsum":
         metrics |= measure_run(run, trained.workspace, ["attacks"], _options(trained, ("val",)))
@@ -141,7 +141,7 @@ def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alph
         Numbers of the training. The swept arm also has `points`, (α, metrics). Other arms have `metrics`, and `alpha`
         if they learned one.
     """
-    trained = _train(changes, setting)
+    trained = train_arm(changes, setting)
     say(f"{label_of(changes)}: measuring")
     if changes[ARM] == swept:
         return {**trained.numbers, "points": list(measure_alphas(trained, alphas).items())}
@@ -153,12 +153,12 @@ def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alph
     return result
 
 
-def _options(trained: _TrainedRun, splits: tuple[str, ...]) -> SharedOptions:
+def _options(trained: TrainedRun, splits: tuple[str, ...]) -> SharedOptions:
     """Attacks with one kind of words."""
     return override(MeasureOptions(splits=splits, device=trained.device), {"attacks.words": (WORDS,)})
 
 
-def measure_alphas(trained: _TrainedRun, alphas: Sequence[float]) -> dict[float, dict[str, float]]:
+def measure_alphas(trained: TrainedRun, alphas: Sequence[float]) -> dict[float, dict[str, float]]:
     """Metrics of both splits at every α, exactly what encoding with that α would give."""
     keys = {"alpha_curve.alphas": tuple(alphas), "alpha_curve.words": WORDS}
     options = override(MeasureOptions(splits=SPLITS, device=trained.device), keys)
@@ -172,7 +172,8 @@ def measure_alphas(trained: _TrainedRun, alphas: Sequence[float]) -> dict[float,
     }
 
 
-def _train(changes: dict[str, Any], setting: TrialSetting) -> _TrainedRun:
+def train_arm(changes: dict[str, Any], setting: TrialSetting) -> TrainedRun:
+    """Train the run of a trial, or continue it."""
     from vse.stages.train import run_name, run_training
 
     config, workspace = setting.configured(changes), setting.at()
@@ -197,7 +198,7 @@ def _train(changes: dict[str, Any], setting: TrialSetting) -> _TrainedRun:
     }
     # A training of several workers has released its GPUs on other nodes; a GPU of this node belongs to another trial.
     device = "auto" if config.train.gpus_per_worker and config.train.workers == 1 else "cpu"
-    return _TrainedRun(run=run, workspace=workspace, material=material, device=device, numbers=numbers)
+    return TrainedRun(run=run, workspace=workspace, material=material, device=device, numbers=numbers)
 
 
 def objective_of(metrics: dict[str, float], objective: str) -> float:

@@ -41,6 +41,7 @@ class TaskMeasures:
         intervals: 95 % intervals over images or queries, as `values`, of the metrics that have outcomes.
         table: Name of the file of outcomes, next to the numbers.
         pictures: Names of pictures, likewise.
+        met: `MeasurePlan.met` of the task.
     """
 
     task: Task
@@ -50,6 +51,7 @@ class TaskMeasures:
     intervals: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
     table: str = ""
     pictures: tuple[str, ...] = ()
+    met: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +152,7 @@ def kept_measures(plan: MeasurePlan, name: str, folder: Folder) -> TaskMeasures 
             intervals=content["intervals"],
             table=table,
             pictures=tuple(packed),
+            met=content["met"],
         )
     return None
 
@@ -240,6 +243,7 @@ def _keep(
         intervals=intervals,
         table=table,
         pictures=tuple(pictures),
+        met=content["met"],
     )
 
 

@@ -1,0 +1,96 @@
+"""The papers' tables as data. Each has a file of its paper in `papers`; its rows and numbers are in `published.csv`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from vse.errors import InputError, did_you_mean
+from vse.evaluation import tasks
+from vse.evaluation.metrics import RECALLS, Metric
+from vse.report.published import PAPERS, PublishedRow, read_published
+
+TOTAL = "attack_total/rsum3"  # of UniVSE's three attacks, which no single task measures
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperTable:
+    """A table of a paper: what measures its columns, and what cannot be had.
+
+    Args:
+        paper: A key of `published.PAPERS`.
+        number: As printed.
+        title: What it shows.
+        tasks: The tasks that measure its columns.
+        derived: Systems without a training. Their numbers are metrics of the first measured row: (part of the name of a
+            metric, what stands there instead).
+        notes: What differs from the paper at every scale.
+        lacks: What is absent, by scale.
+    """
+
+    paper: str
+    number: str
+    title: str
+    tasks: tuple[str, ...]
+    derived: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For readers."""
+        return f"{PAPERS[self.paper].name}, Table {self.number}"
+
+    @property
+    def rows(self) -> tuple[PublishedRow, ...]:
+        """The printed rows."""
+        return tuple(row for row in read_published() if (row.paper, row.table) == (self.paper, self.number))
+
+
+TABLES: dict[tuple[str, str], PaperTable] = {}
+
+
+def add_table(paper: str, number: str, title: str, *of_tasks: str, **more: object) -> None:
+    """Register a table; `more` are further fields of `PaperTable`."""
+    assert (paper, number) not in TABLES, (paper, number)
+    TABLES[paper, number] = PaperTable(paper=paper, number=number, title=title, tasks=of_tasks, **more)  # type: ignore[arg-type]
+
+
+def tables_of(paper: str, numbers: Sequence[str]) -> tuple[PaperTable, ...]:
+    """Tables of a paper, all of them if none is named.
+
+    Raises:
+        InputError: There is no such paper or table.
+    """
+    from vse.reproduction import papers  # noqa: F401  # they register themselves
+
+    if paper not in PAPERS:
+        known = did_you_mean(paper, PAPERS) or f"expected one of {', '.join(PAPERS)}"
+        raise InputError(f"paper={paper}: unknown; {known}")
+    there = [number for of, number in TABLES if of == paper]
+    for number in numbers:
+        if number not in there:
+            raise InputError(f"table={number}: {PAPERS[paper].name} has tables {', '.join(there)} of results")
+    return tuple(TABLES[paper, number] for number in dict.fromkeys(numbers or there))
+
+
+@cache
+def metric_of(name: str, words: str = "shared") -> Metric:
+    """The metric of a column, with the kind of words of the adversaries. Raises KeyError for one that is not measured.
+
+    Args:
+        name: As in `published.csv`.
+        words: `measure.attacks.words`.
+    """
+    behind = "" if words == "shared" else f"/{words}"
+    if name == TOTAL:
+        kinds = ("object", "attribute", "relation")
+        terms = tuple(f"attack_{kind}{behind}/r{k}" for kind in kinds for k in RECALLS)
+        return Metric(name=name, heading="sum of rsum3", group="all three attacks", terms=terms)
+    if name.startswith("attack_"):
+        head, _, last = name.partition("/")
+        name = f"{head}{behind}/{last}"
+    for task in map(tasks.task, tasks.names()):
+        for metric in task().metrics:
+            if metric.name == name:
+                return metric
+    raise KeyError(name)

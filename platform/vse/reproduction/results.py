@@ -1,0 +1,234 @@
+"""The numbers of reproduced tables: each cell with its 95 % interval, and which orders of rows are as printed."""
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vse.config import fingerprint
+from vse.evaluation.intervals import interval
+from vse.evaluation.metrics import Metric
+from vse.evaluation.outcomes import Outcomes, unpack
+from vse.evaluation.statistics import Bootstrap, Sample, bootstrap_all
+from vse.report.measured import alike
+from vse.reproduction.arrangement import ABOUT, Block, TableRow
+from vse.reproduction.catalogue import TOTAL, metric_of
+from vse.reproduction.options import ReproduceOptions
+from vse.workspace.layout import Workspace
+
+REPLICATES = 2000
+Trials = Mapping[str, Sequence[Mapping[str, Any]]]
+"""By arm, the results of its trials, one for each seed."""
+
+
+def results_of(
+    options: ReproduceOptions,
+    blocks: Sequence[Block],
+    trials: Trials,
+    missing: Mapping[str, str],
+    workspace: Workspace,
+    elsewhere: Sequence[str],
+) -> dict[str, Any]:
+    """Plain data of all tables.
+
+    Args:
+        options: Keys of the job.
+        blocks: The blocks of all tables.
+        trials: Of arms whose seeds have all finished.
+        missing: Why other arms have no numbers.
+        workspace: With the outcomes of queries.
+        elsewhere: Arguments of commands that name the workspace.
+    """
+    tables = []
+    for table in {block.table.number: block.table for block in blocks}.values():
+        own = [_block(block, trials, missing, workspace, elsewhere) for block in blocks if block.table is table]
+        notes = [*table.notes]
+        if lack := table.lacks.get(options.scale):
+            notes.append(f"Not available here: {lack}.")
+        tables.append({"name": table.name, "title": table.title, "notes": notes, "blocks": own})
+    seeds = list(range(options.seeds))
+    about = {"scale": options.scale, "about": ABOUT[options.scale], "seeds": seeds, "set": list(options.set)}
+    return {"paper": options.paper, **about, "tables": tables}
+
+
+class _Measured:
+    """What was measured of a row, over its seeds."""
+
+    def __init__(self, row: TableRow, results: Sequence[Mapping[str, Any]], workspace: Workspace, words: str) -> None:
+        assert row.measurement is not None
+        self.row, self.words, options = row, words, row.measurement.options
+        self.each = [result["measured"][row.measurement.digits] for result in results]
+        self.tasks = {name: options.task(name) for name in row.measurement.tasks}
+        self.runs = [result["run"] for result in results]
+        self._tables: list[dict[str, Outcomes]] = []
+        for result, measured in zip(results, self.each, strict=True):
+            folder = workspace.run(result["run"]).child("evaluation")
+            files = {task: unpack(folder.read_bytes(file))[0] for task, file in measured["tables"].items()}
+            joined = dict[str, Outcomes]()
+            for by_split in files.values():
+                for outcomes in by_split.values():
+                    joined[""] = joined.get("", Outcomes()) | outcomes
+            self._tables.append(joined)
+
+    def met(self) -> dict[str, str]:
+        """Fingerprints of what the numbers are of."""
+        return {
+            f"{task} {key}": digits
+            for task, labels in self.each[0]["met"].items()
+            for prints in labels.values()
+            for key, digits in prints.items()
+        }
+
+    def values(self, metric: Metric) -> list[float]:
+        """By seed; empty if it was not measured."""
+        values = []
+        for measured in self.each:
+            numbers = {
+                k: v for labels in measured["values"].values() for each in labels.values() for k, v in each.items()
+            }
+            parts = metric.terms if metric.name == TOTAL else (metric.name,)
+            if all(part in numbers for part in parts):
+                values.append(sum(numbers[part] for part in parts))
+        return values if len(values) == len(self.each) else []
+
+    def samples(self, metric: Metric) -> list[Sample]:
+        """Whose sum is the metric; empty if nothing was recorded of it."""
+        terms = [tables[""].terms(metric) if "" in tables else [] for tables in self._tables]
+        if not terms or not all(terms):
+            return []
+        first = [units for units, _, _ in terms[0]]
+        if any([units for units, _, _ in each] != first for each in terms):
+            return []
+        samples = [
+            Sample(hits=np.stack([hits for _, hits, _ in each]), queries=each[0][2], images=fingerprint(each[0][0]))
+            for each in zip(*terms, strict=True)
+        ]
+        return samples if all(sample.defined for sample in samples) else []
+
+
+def _block(
+    block: Block, trials: Trials, missing: Mapping[str, str], workspace: Workspace, elsewhere: Sequence[str]
+) -> dict[str, Any]:
+    measured, reasons = dict[int, _Measured](), {k: row.reason for k, row in enumerate(block.rows)}
+    for place, row in enumerate(block.rows):
+        if row.measurement is None:
+            continue
+        if row.arm not in trials:
+            reasons[place] = missing.get(row.arm, "not trained")
+            continue
+        one = _Measured(row, trials[row.arm], workspace, block.words)
+        if lacks := [text for each in one.each for text in each["missing"].values()]:
+            reasons[place] = f"n/a: needs {lacks[0]}"
+        else:
+            measured[place] = one
+    groups = alike(list(measured), lambda place: measured[place].met())
+    kept = max(groups, key=len, default=[])
+    for place in set(measured) - set(kept):
+        reasons[place] = "left out: its images or candidates are not those of the other rows"
+        del measured[place]
+    metrics = {name: metric_of(name, block.words) for name in block.metrics}
+    cells = _cells(block, measured, metrics)
+    rows = [
+        {
+            "label": row.label,
+            "about": row.about,
+            "reason": reasons.get(place, ""),
+            "runs": measured[place].runs if place in measured else [],
+            "command": _command(measured[place], elsewhere) if place in measured else "",
+            "cells": {
+                name: {
+                    "printed": row.printed[name].printed if name in row.printed else None,
+                    "note": row.printed[name].note if name in row.printed else "",
+                    "ours": cells.get((place, name)),
+                }
+                for name in metrics
+            },
+        }
+        for place, row in enumerate(block.rows)
+    ]
+    columns = [
+        {
+            "metric": name,
+            "title": metric.heading,
+            "group": metric.group or "plain",
+            "least": metric.higher_is_better is False,
+            "decimals": metric.decimals,
+        }
+        for name, metric in metrics.items()
+    ]
+    return {"about": block.about, "columns": columns, "rows": rows, "orders": _orders(block, measured, metrics)}
+
+
+def _cells(
+    block: Block, measured: Mapping[int, _Measured], metrics: Mapping[str, Metric]
+) -> dict[tuple[int, str], list[float | None]]:
+    """[value, low, high] by row and metric; an interval needs outcomes of queries or several seeds."""
+    cells: dict[tuple[int, str], list[float | None]] = {}
+    effects = dict[tuple[int, str], list[tuple[float, Sample]]]()
+    for place, one in measured.items():
+        for name, metric in metrics.items():
+            if values := one.values(metric):
+                half = interval(values).half
+                mean = float(np.mean(values))
+                cells[place, name] = [mean, mean - half, mean + half] if len(values) > 1 else [mean, None, None]
+                if samples := one.samples(metric):
+                    effects[place, name] = [(1.0, sample) for sample in samples]
+    for key, result in zip(effects, _bootstrap(list(effects.values())), strict=True):
+        cells[key][1:] = result.interval()
+    for place, row in enumerate(block.rows):
+        if row.derived is not None and measured:
+            first = next(iter(measured.values()))
+            part, instead = row.derived
+            for name, metric in metrics.items():
+                other = _derived(first, metric.name, part, instead)
+                if values := first.values(other) if other is not None else []:
+                    cells[place, name] = [float(np.mean(values)), None, None]
+    return {key: [None if v is None else round(v, 4) for v in each] for key, each in cells.items()}
+
+
+def _derived(one: _Measured, name: str, part: str, instead: str) -> Metric | None:
+    """The metric that stands for another one: chance, or other word vectors."""
+    if "{glove}" in instead:
+        labels = [label for task in one.tasks.values() for label in getattr(task, "labels", ())]
+        instead = instead.format(glove=labels[1]) if len(labels) > 1 else instead
+    wanted = name.replace(part, instead)
+    return next((m for task in one.tasks.values() for m in task.metrics if m.name == wanted), None)
+
+
+def _orders(
+    block: Block, measured: Mapping[int, _Measured], metrics: Mapping[str, Metric]
+) -> dict[str, dict[str, int]]:
+    """By metric, how many pairs of rows are as printed, contrary, or undecided, by a paired bootstrap."""
+    pairs, effects = list[tuple[str, float]](), list[list[tuple[float, Sample]]]()
+    for name, metric in metrics.items():
+        printed = {k: block.rows[k].printed[name].value for k in measured if name in block.rows[k].printed}
+        samples = {k: measured[k].samples(metric) for k in printed}
+        for a, b in itertools.combinations(printed, 2):
+            if printed[a] != printed[b] and samples[a] and samples[b] and _same(samples[a], samples[b]):
+                effects.append([*((1.0, each) for each in samples[a]), *((-1.0, each) for each in samples[b])])
+                pairs.append((name, np.sign(printed[a] - printed[b])))
+    counts: dict[str, dict[str, int]] = {}
+    for (name, sign), result in zip(pairs, _bootstrap(effects), strict=True):
+        low, high = result.interval()
+        state = "undecided" if low <= 0 <= high else "as_printed" if (low > 0) == (sign > 0) else "contrary"
+        counts.setdefault(name, {"as_printed": 0, "contrary": 0, "undecided": 0})[state] += 1
+    return counts
+
+
+def _same(one: Sequence[Sample], other: Sequence[Sample]) -> bool:
+    return [each.images for each in one] == [each.images for each in other]
+
+
+def _bootstrap(effects: Sequence[list[tuple[float, Sample]]]) -> list[Bootstrap]:
+    return bootstrap_all(effects, replicates=REPLICATES) if effects else []
+
+
+def _command(one: _Measured, elsewhere: Sequence[str]) -> str:
+    """The command that measures the numbers of a row."""
+    assert one.row.measurement is not None
+    return " && ".join(
+        shlex.join(["python", "jobs/evaluate.py", f"run={run}", *one.row.measurement.arguments, *elsewhere])
+        for run in one.runs
+    )

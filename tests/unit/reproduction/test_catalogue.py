@@ -1,0 +1,165 @@
+"""Every printed table is declared; each of its rows has a training, or a reason why it has none."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from vse import presets
+from vse.errors import InputError
+from vse.evaluation import tasks
+from vse.report.published import PAPERS
+from vse.reproduction.arrangement import Block, blocks_of, check_set, preset_at
+from vse.reproduction.catalogue import TABLES, TOTAL, PaperTable, metric_of, tables_of
+from vse.reproduction.options import SCALES, ReproduceOptions, TableData
+
+EVERY = [table for paper in PAPERS for table in tables_of(paper, ())]
+
+
+def options_at(scale: str, **more: Any) -> ReproduceOptions:
+    """Options with folders and vectors for everything."""
+    data = TableData(root="/data/first", other="/data/second")
+    return replace(ReproduceOptions(scale=scale, data=data, glove="glove.npz"), **more)
+
+
+def arranged(scale: str) -> list[Block]:
+    return [block for table in EVERY for block in blocks_of(table, options_at(scale))]
+
+
+def test_every_table_of_results_is_declared() -> None:
+    assert TABLES.keys() == {(key, number) for key, paper in PAPERS.items() for number in paper.tables}
+
+
+@pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
+def test_its_metrics_are_measured_by_its_tasks(table: PaperTable) -> None:
+    own = {metric.name for name in table.tasks for metric in tasks.task(name)().metrics}
+    for row in table.rows:
+        for name in row.numbers:
+            metric = metric_of(name)
+            assert {metric.name} <= own or (name == TOTAL and set(metric.terms) <= own), name
+    assert set(table.derived) <= {row.system for row in table.rows}
+    assert set(table.lacks) <= set(SCALES)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_printed_number_is_in_a_row(scale: str) -> None:
+    for table in EVERY:
+        blocks = blocks_of(table, options_at(scale))
+        printed = Counter((row.system, metric, n.printed) for row in table.rows for metric, n in row.numbers.items())
+        there = Counter((r.label, m, n.printed) for b in blocks for r in b.rows for m, n in r.printed.items())
+        assert printed.keys() == there.keys(), table.name
+        assert all(set(row.printed) <= set(block.metrics) for block in blocks for row in block.rows)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_row_without_a_training_says_why(scale: str) -> None:
+    for block in arranged(scale):
+        for row in block.rows:
+            states = [row.config is not None, bool(row.reason), row.derived is not None]
+            assert sum(states) == 1, (block.table.name, row.label)
+            if row.config is not None:
+                assert row.measurement is not None
+                assert row.measurement.options.task(block.table.tasks[0])
+                assert row.arm
+
+
+def test_what_is_built_is_trained_at_every_scale_but_for_stated_presets() -> None:
+    """jWAE's localisation has no preset for photographs with MobileNetV2."""
+    for scale in SCALES:
+        reasons = {
+            (block.table.name, row.reason)
+            for block in arranged(scale)
+            for row in block.rows
+            if row.reason and not row.reason.startswith("cited")
+        }
+        assert {name for name, _ in reasons} <= ({"jWAE, Table 7"} if scale == "flickr8k" else set()), reasons
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_rows_of_a_block_are_measured_alike(scale: str) -> None:
+    """They may differ in what changes the model at inference, but not in data, protocol or adversaries."""
+    of_the_model = {"alpha", "components", "drop_components"}
+    for block in arranged(scale):
+        measurements = [row.measurement for row in block.rows if row.measurement is not None]
+        kept = [(one.tasks, {k: v for k, v in one.keys.items() if k not in of_the_model}) for one in measurements]
+        assert all(each == kept[0] for each in kept), block.table.name
+
+
+def test_the_large_block_has_all_images_of_small_data() -> None:
+    small, large = blocks_of(tables_of("univse", ["1"])[0], options_at("scenes"))
+    keys = [next(row.measurement for row in block.rows if row.measurement).keys for block in (small, large)]
+    assert [each.get("folds") for each in keys] == [5, None]
+
+
+def test_other_data_stand_for_flickr30k() -> None:
+    (table,) = tables_of("jwae", ["5"])
+    (block,) = blocks_of(table, options_at("scenes"))
+    row = next(row for row in block.rows if row.label == "MSE (VGG+w2v)")
+    assert row.config is not None
+    assert row.measurement is not None
+    assert (row.config.data.drawing, row.arm) == ("second", "mse_scenes data.drawing=second")  # type: ignore[attr-defined]
+    assert row.measurement.keys["on"] == ("drawing=plain", "wording=plain")
+    (photographs,) = blocks_of(table, options_at("flickr8k", data=TableData(root="/data/first")))
+    assert {row.reason for row in photographs.rows} == {
+        "the second photographs: no folder is given; data.other=DIR names it"
+    }
+
+
+def test_one_training_serves_rows_that_differ_in_measuring() -> None:
+    (block,) = blocks_of(tables_of("univse", ["2"])[0], options_at("scenes"))
+    assert Counter(row.arm for row in block.rows) == {"vsepp_scenes": 1, "vsec_scenes": 1, "univse_scenes": 5}
+    assert len({row.measurement.digits for row in block.rows if row.measurement}) == 5
+
+
+def test_adversaries_are_as_printed_on_published_data() -> None:
+    (block,) = blocks_of(tables_of("univse", ["2"])[0], options_at("published"))
+    assert block.words == "published"
+    assert metric_of("attack_object/r1", block.words).name == "attack_object/published/r1"
+    assert metric_of(TOTAL, block.words).terms[0] == "attack_object/published/r1"
+    with pytest.raises(KeyError):
+        metric_of("attack_object/r3")
+
+
+def test_presets_at_scales() -> None:
+    assert preset_at("univse_obj_coco", "scenes") == "univse_obj_scenes"
+    assert preset_at("jwae_mse_flickr30k", "flickr8k") == "jwae_mse_flickr8k"
+    assert preset_at("cite_localisation_flickr30k", "scenes") == "cite_localisation_small"
+    assert preset_at("cite_localisation_flickr30k", "flickr8k") == ""
+
+
+def test_settings_of_every_training() -> None:
+    options = options_at("scenes", set=("train.epochs=3", "objective.warmup=1", "measure.folds=2"))
+    rows = [row for block in blocks_of(tables_of("univse", ["1"])[0], options) for row in block.rows if row.config]
+    assert {row.config.train.epochs for row in rows if row.config} == {3}
+    assert all(row.measurement.keys["folds"] == "2" for row in rows if row.measurement)
+    check_set(options, [row.config for row in rows if row.config])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("train.epoch=3", "set=train.epoch: no training of the table has this key; did you mean train.epochs?"),
+        ("seed=3", "set=seed: trainings take their seeds from seeds=N"),
+        ("epochs", "set=epochs: expected KEY=VALUE, as set=train.epochs=4"),
+    ],
+)
+def test_a_wrong_setting_is_refused(given: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        check_set(options_at("scenes", set=(given,)), [presets.preset("vsepp_scenes")])
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "message"),
+    [
+        ("unvise", "", "paper=unvise: unknown; did you mean univse?"),
+        ("x", "", "paper=x: unknown; expected one of vse_c, univse, univse_supplement, relational, jwae"),
+        ("vse_c", "5", "table=5: VSE-C has tables 2, 3, 4, 6, 7 of results"),
+        ("relational", "3", "table=3: Relational VSE has tables 3.1 of results"),
+    ],
+)
+def test_an_unknown_table_is_refused(paper: str, table: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        tables_of(paper, [table] if table else [])
+    assert str(error.value).startswith(message)
