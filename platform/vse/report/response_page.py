@@ -20,6 +20,7 @@ _METHODS = {
     "grid": "grid",
     "random": "random search",
     "hyperopt": "tree of Parzen estimators (HyperOpt)",
+    "optuna": "Optuna's search",
     "asha": "asynchronous successive halving",
 }
 _OBJECTIVES = {

@@ -13,9 +13,12 @@ from vse.report.description import response_headline, response_text
 from vse.report.response import OBJECTIVE, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
+from vse.sweeps.halving import halving
+from vse.sweeps.hyperopt_search import ParzenSearch
+from vse.sweeps.informed_search import InformedSearch, first_draws, warm_points
 from vse.sweeps.ledger import Entry, Ledger
-from vse.sweeps.methods import ParzenSearch, check_searchable, first_draws, halving, warm_points
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
+from vse.sweeps.optuna_search import SEARCHES
 from vse.sweeps.plan import (
     MATERIAL,
     SEED,
@@ -40,7 +43,8 @@ from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
 
-METHODS = ("grid", "random", "hyperopt", "asha")
+METHODS = ("grid", "random", "hyperopt", "optuna", "asha")
+INFORMED = ("hyperopt", "optuna")  # methods that learn from trials
 RESERVED = ("train.workers", "train.threads", "train.gpus_per_worker")
 
 
@@ -50,33 +54,39 @@ class ObjectiveSweepOptions(SweepOptions):
 
     method: str = knob(
         "grid",
-        "grid: all that is listed; random; hyperopt: tree of Parzen estimators; asha: random, the worse ended early",
+        "grid: all that is listed; random; hyperopt, optuna: learn from trials; asha: random, the worse ended early",
         choices=METHODS,
     )
-    samples: int = knob(20, "random, hyperopt, asha: points to draw, initial ones included", low=1)
+    sampler: str = knob(
+        "tpe",
+        "optuna: tree of Parzen estimators, or Gaussian process",
+        choices=tuple(SEARCHES),
+        only="method=optuna",
+    )
+    samples: int = knob(20, "random, hyperopt, optuna, asha: points to draw, initial ones included", low=1)
     search_seed: int = knob(0, "seed of the draws", low=0)
-    first: int = knob(0, "hyperopt: random points before the first informed one; 0: a third, at most 20", low=0)
+    first: int = knob(0, "hyperopt, optuna: random points before the first informed one; 0: a third, at most 20", low=0)
     grace: int = knob(0, "asha: epochs before a trial may be ended; 0: a ninth of them", low=0)
     reduction: float = knob(3.0, "asha: one trial in this many continues from a rung to the next", above=1)
     objective: str = knob("rsum", "what is maximised, on validation", choices=tuple(OBJECTIVES))
     warm_start: str = knob(
-        "", "hyperopt: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
+        "", "hyperopt, optuna: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObjectivePlan(SweepPlan):
-    """A sweep that maximises a number. `listed` has the points of all methods but hyperopt's."""
+    """A sweep that maximises a number. `listed` has the points of all methods that do not learn."""
 
     kind: ClassVar[str] = "objective sweep"
 
     @property
     def draws(self) -> bool:
-        return self.options.method == "hyperopt" and self.options.run != "failed"
+        return self.options.method in INFORMED and self.options.run != "failed"
 
     @property
     def question(self) -> str:
-        count = self.options.samples if self.options.method == "hyperopt" else len(self.listed)
+        count = self.options.samples if self.options.method in INFORMED else len(self.listed)
         return (
             f"Which {', '.join(self.space.keys)} are best for {self.family} on {self.data}? {count} points "
             f"({self.options.method}), each trained with {self.seeds_text}."
@@ -138,10 +148,10 @@ class ObjectivePlan(SweepPlan):
         return sum(values) / len(values) if len(values) == len(self.seeds) else None
 
     def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
-        if self.options.method != "hyperopt":
+        if self.options.method not in INFORMED:
             return super().proposer(call)
         points = self.points_in(call.ledger)
-        search = ParzenSearch(
+        search = search_of(self.options)(
             self.space,
             self.config,
             call.ledger,
@@ -161,7 +171,7 @@ class ObjectivePlan(SweepPlan):
 
     def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
         options = self.options
-        if options.method != "hyperopt":
+        if options.method not in INFORMED:
             return []
         first = options.first or first_draws(options.samples)
         lines = [f"  {self.drawn(ledger)} more points are drawn during the search, at random until {first} have ended"]
@@ -236,7 +246,7 @@ def make_plan(request: Request) -> ObjectivePlan:
         if key in space.keys:
             raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
     _check_method(options, space, config)
-    listed = () if options.method == "hyperopt" else tuple(_listed(space, options, config))
+    listed = () if options.method in INFORMED else tuple(_listed(space, options, config))
     attacked = () if options.objective == "rsum" else ("val",)
     return ObjectivePlan(
         **fields,
@@ -248,15 +258,24 @@ def make_plan(request: Request) -> ObjectivePlan:
     )
 
 
+def search_of(options: ObjectiveSweepOptions) -> type[InformedSearch]:
+    """The search of a method that learns from trials."""
+    return ParzenSearch if options.method == "hyperopt" else SEARCHES[options.sampler]
+
+
 def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfig) -> None:
     if options.method == "grid" and not space.is_grid:
-        raise InputError(f"sweep.method=grid: {space.where} has ranges to draw from; use random, hyperopt or asha")
-    if options.method == "hyperopt":
-        check_searchable(space)
+        raise InputError(
+            f"sweep.method=grid: {space.where} has ranges to draw from; use random, hyperopt, optuna or asha"
+        )
+    if options.method in INFORMED:
+        search_of(options).check_space(space)
         for point in space.initial:
             _checked(space, config, point)
     elif options.warm_start:
-        raise InputError(f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt")
+        raise InputError(
+            f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt or optuna"
+        )
     if options.method == "asha":
         if options.objective != "rsum":
             raise InputError(

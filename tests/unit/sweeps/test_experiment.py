@@ -298,7 +298,7 @@ def test_a_finished_sweep_needs_no_ray(ledger: Ledger) -> None:
 def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     """Each trial tells three epochs; with one at a time the later ones are worse and end at the first rung."""
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.methods import halving
+    from vse.sweeps.halving import halving
     from vse.sweeps.proposals import TrialList
 
     proposer = TrialList([{"x": x} for x in (4.0, 3.0, 5.0, 1.0)])
@@ -317,7 +317,7 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
     """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
     a word, and that one comes again."""
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.methods import halving
+    from vse.sweeps.halving import halving
     from vse.sweeps.proposals import TrialList
 
     work = functools.partial(trials.lets_go_slowly, seconds=3.0, given=given)
@@ -352,7 +352,7 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     from ray import tune
 
     from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.methods import ParzenSearch
+    from vse.sweeps.hyperopt_search import ParzenSearch
     from vse.sweeps.space import Space
 
     def value_of(point: Mapping[str, Any]) -> float | None:

@@ -14,9 +14,9 @@ from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Resources
 from vse.sweeps.estimates import estimate
+from vse.sweeps.informed_search import warm_points
 from vse.sweeps.job import describe_sweep
 from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
-from vse.sweeps.methods import warm_points
 from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_point, make_plan
 from vse.sweeps.plan import JobOptions, label_of
 from vse.workspace.layout import Workspace
@@ -132,7 +132,7 @@ def test_resources_and_the_cap() -> None:
         ("etta", {}, "did you mean eta"),
         ("eta", {"objective__eta_c": 2.0}, r"objective\.eta_c: is set by you and searched by eta"),
         ("eta", {"sweep__method": "hyperopt"}, "a grid cannot be searched by HyperOpt"),
-        ("eta_joint", {}, "has ranges to draw from; use random, hyperopt or asha"),
+        ("eta_joint", {}, "has ranges to draw from; use random, hyperopt, optuna or asha"),
         ("eta", {"sweep__max_gpu_hours": 1}, r"take no GPU; use sweep\.max_seconds"),
         ("eta", {"sweep__warm_start": "x"}, "cannot learn from trials"),
         ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known at their end only"),

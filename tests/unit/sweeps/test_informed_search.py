@@ -1,22 +1,22 @@
-"""HyperOpt's search and successive halving on top of the ledger. No Ray is needed."""
+"""HyperOpt's and Optuna's searches on top of the ledger. No Ray process is needed."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from ray import tune
-from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
 from vse.config import knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
+from vse.sweeps.hyperopt_search import ParzenSearch
+from vse.sweeps.informed_search import InformedSearch, first_draws
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
-from vse.sweeps.methods import ParzenSearch, _TrialStub, check_searchable, first_draws, halving
+from vse.sweeps.optuna_search import GaussianProcessSearch, OptunaSearch
 from vse.sweeps.space import Space
-from vse.sweeps.trial_process import EPOCH, OBJECTIVE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,13 +75,15 @@ def unfinished(entry: Entry | None) -> bool:
 class Searched:
     """A search over a ledger as the sweep makes it, worked off one trial at a time in this process."""
 
+    kind: type[InformedSearch] = ParzenSearch
+
     def __init__(self, folder: Path, space: Space, seeds: tuple[int, ...] = (0,), **options: Any) -> None:
         self.ledger, self.space, self.seeds = Ledger(Folder.open(folder)), space, seeds
         found: dict[str, dict[str, Any]] = {}
         for entry in self.ledger:
             point = {key: value for key, value in entry.changes.items() if key != "seed"}
             found.setdefault(str(sorted(point.items())), point)
-        self.search = ParzenSearch(
+        self.search = self.kind(
             space,
             Config(),
             self.ledger,
@@ -109,6 +111,15 @@ class Searched:
             self.search.ended(entry)
             done.append(changes)
         return done
+
+
+@pytest.fixture(params=[ParzenSearch, OptunaSearch], ids=["hyperopt", "optuna"], autouse=True)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[InformedSearch]:
+    """Every test runs with each library."""
+    if issubclass(request.param, OptunaSearch):
+        pytest.importorskip("optuna")
+    monkeypatch.setattr(Searched, "kind", request.param)
+    return request.param
 
 
 def test_a_search_ends_with_as_many_points_and_none_twice(tmp_path: Path) -> None:
@@ -283,62 +294,38 @@ def test_a_ledger_that_holds_such_draws_is_gone_on_from(tmp_path: Path) -> None:
     assert len(searched.work()) == 2
 
 
-def test_refusals() -> None:
+def test_refusals(kind: type[InformedSearch]) -> None:
     with pytest.raises(InputError, match="alpha: a grid cannot be searched"):
-        check_searchable(Space("here", {"alpha": tune.grid_search([0.1])}))
+        kind.check_space(Space("here", {"alpha": tune.grid_search([0.1])}))
     with pytest.raises(InputError, match="which: a grid cannot be searched"):
-        check_searchable(Space("here", {"which": tune.grid_search([{"alpha": 0.1}])}))
+        kind.check_space(Space("here", {"which": tune.grid_search([{"alpha": 0.1}])}))
     with pytest.raises(InputError, match="nothing in it varies"):
-        check_searchable(Space("here", {"alpha": 0.1}))
+        kind.check_space(Space("here", {"alpha": 0.1}))
     assert [first_draws(n) for n in (1, 9, 60, 300)] == [1, 3, 20, 20]
 
 
-CURVES = {"a": [10.0, 20, 30, 40, 50, 60, 70, 80, 90], "b": [11.0, 12, 13], "c": [30.0, 31, 32, 33, 34, 35, 36, 37, 38]}
+@pytest.mark.parametrize("kind", [GaussianProcessSearch], indirect=True)
+def test_a_gaussian_process_goes_on_as_it_would_have_and_beats_chance(tmp_path: Path) -> None:
+    whole = Searched(tmp_path / "whole", FLAT, samples=14, num_initial=7).work()
+    first = Searched(tmp_path / "parts", FLAT, samples=14, num_initial=7).work(most=9)
+    assert first + Searched(tmp_path / "parts", FLAT, samples=14, num_initial=7).work() == whole
+    values = [bowl(changes) for changes in whole]
+    assert sum(values[7:]) > sum(values[:7])
 
 
-def entry(name: str) -> Entry:
-    curve = CURVES[name]
-    return Entry(id=name, changes={}, state="finished", result={"curve": curve, "stopped": len(curve) < 9})
+@pytest.mark.parametrize("kind", [OptunaSearch], indirect=True)
+def test_optuna_needs_bounds(kind: type[InformedSearch]) -> None:
+    with pytest.raises(InputError, match=r"^search space here: alpha: a normal distribution has no bounds; use"):
+        kind.check_space(Space("here", {"alpha": tune.randn(0.5, 0.1)}))
 
 
-def decision(scheduler: ASHAScheduler, name: str, epoch: int, value: float) -> str:
-    trial: Any = _TrialStub(name)
-    nobody: Any = None
-    if name not in scheduler._trial_info:
-        scheduler.on_trial_add(nobody, trial)
-    return scheduler.on_trial_result(nobody, trial, {EPOCH: epoch, OBJECTIVE: value})
-
-
-def test_rungs_are_those_of_a_scheduler_that_was_never_stopped() -> None:
-    live = halving(9, 1, 3.0, [])
-    for name, curve in CURVES.items():
-        for epoch, value in enumerate(curve if len(curve) < 9 else curve[:-1], start=1):
-            decision(live, name, epoch, value)
-    told = halving(9, 1, 3.0, [entry(name) for name in CURVES])
-    assert told._brackets[0]._rungs == live._brackets[0]._rungs
-    assert told._brackets[0]._rungs[-1] == (1.0, {"a": 10.0, "b": 11.0, "c": 30.0})
-
-
-def test_a_trial_that_is_behind_ends_and_one_ahead_goes_on() -> None:
-    scheduler = halving(9, 1, 3.0, [entry("a"), entry("c")])
-    assert decision(scheduler, "new", 1, 5.0) == TrialScheduler.STOP
-    assert decision(scheduler, "better", 1, 31.0) == TrialScheduler.CONTINUE
-    assert decision(scheduler, "better", 2, 0.0) == TrialScheduler.CONTINUE  # between rungs nobody looks
-    assert decision(scheduler, "better", 3, 31.0) == TrialScheduler.STOP
-
-
-def test_failed_trials_and_results_without_a_curve_are_no_rungs() -> None:
-    entries = [Entry(id="x", changes={}, state="failed"), Entry(id="y", changes={}, state="finished", result={"a": 1})]
-    assert all(not recorded for _, recorded in halving(9, 1, 3.0, entries)._brackets[0]._rungs)
-
-
-def test_a_trial_that_comes_again_stands_at_a_rung_once() -> None:
-    """After each loss of its node Tune has another number for it; eleven times the best would end all others."""
-    scheduler, nobody = halving(9, 1, 3.0, [entry("a"), entry("b")]), cast(Any, None)
-    changes, told = {"optim.lr": 0.1}, {EPOCH: 1, OBJECTIVE: 30.0}
-    for attempt in range(11):
-        trial: Any = SimpleNamespace(trial_id=f"attempt-{attempt}", config={"changes": changes})
-        scheduler.on_trial_add(nobody, trial)
-        assert scheduler.on_trial_result(nobody, trial, told) == TrialScheduler.CONTINUE
-    assert scheduler._brackets[0]._rungs[-1] == (1.0, {"a": 10.0, "b": 11.0, trial_id(changes): 30.0})
-    assert decision(scheduler, "good", 1, 29.0) == TrialScheduler.CONTINUE
+@pytest.mark.parametrize("kind", [OptunaSearch], indirect=True)
+def test_trials_that_run_at_once_keep_apart(tmp_path: Path) -> None:
+    """Of points drawn while none has ended, no two are near each other more often than chance would have it."""
+    space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})
+    ended = [({"alpha": 0.5 + 0.05 * k}, -abs(0.05 * k)) for k in range(-8, 9)]
+    searched = Searched(tmp_path, space, samples=4, learned=ended, num_initial=1)
+    drawn = [searched.search.propose() for _ in range(4)]
+    alphas = sorted(changes["alpha"] for changes in drawn if changes is not None)
+    assert len(alphas) == 4
+    assert min(b - a for a, b in itertools.pairwise(alphas)) > 1e-3
