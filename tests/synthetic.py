@@ -25,7 +25,7 @@ from vse.training.examples import Examples, SentenceVectors, Texts
 __all__ = ["Synthetic", "make_family", "make_objective", "synthetic", "vse", "with_word_vectors"]
 
 START, END, UNKNOWN, FIRST = 1, 2, 3, 4
-SENTENCE = 6  # length of a caption's untrained vector
+SENTENCE = 5  # length of a caption's untrained vector
 
 
 class SyntheticContrast:

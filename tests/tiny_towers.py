@@ -66,3 +66,38 @@ def transformers_folder(folder: Path, kind: str, seed: int = 0) -> Any:
     model.eval().save_pretrained(folder)
     processor.save_pretrained(folder)
     return model
+
+
+def dual_encoder_folder(folder: Path, kind: str) -> tuple[Any, Any]:
+    """A dual encoder of transformers with a tokenizer of words; returns both."""
+    import tokenizers
+    import transformers
+
+    model = transformers_folder(folder, kind)
+    words = ("a", "red", "ball", "two", "dogs", "dog", "run", "on", "the", "grass", "cat", "is", "above")
+    ids = {word: k for k, word in enumerate(("<start>", "<end>", "<unk>", *words))}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    ends = [("<start>", 0), ("<end>", 1)]
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="<end>", unk_token="<unk>", eos_token="<end>", model_max_length=16
+    )
+    if kind == "siglip":
+        tokenizer.model_input_names = ["input_ids"]
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+def clip_changes(folder: Path) -> dict[str, Any]:
+    """Keys that make any preset one of family `clip` on a small checkpoint, which is written to the folder."""
+    arch = open_clip_folder(folder)
+    return {
+        "model": "clip",
+        "features.backbone": "open_clip",
+        "features.backbone.arch": arch,
+        "features.scale": "none",
+        "text.sentence": "encoder",
+        "text.encoder": "open_clip",
+        "text.encoder.arch": arch,
+    }

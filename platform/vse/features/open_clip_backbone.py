@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.features.backbone import Normalisation
-from vse.features.open_clip_models import OpenClipModel
 from vse.features.pretrained_encoder import EncoderConfig, EncoderTrunk, Preprocessing, PretrainedEncoder
-from vse.features.weights import load_weights, read_weights, state_dict_in
 from vse.registry import register
+from vse.storage.open_clip_models import OpenClipModel
+from vse.storage.weights import load_weights, read_weights, state_dict_in
 
 _MODES = {"shortest": "crop", "squash": "scale"}  # open_clip's names of the transforms that we have
 

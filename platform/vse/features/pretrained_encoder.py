@@ -22,8 +22,6 @@ from vse.features.transforms import FILTERS, NAMES, Transform
 from vse.registry import ComponentConfig
 from vse.storage import user_files as named_files
 
-HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of `arch`
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EncoderConfig(ComponentConfig):

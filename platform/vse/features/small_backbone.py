@@ -19,9 +19,9 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone, Network, Normalisation
 from vse.features.transforms import Transform
-from vse.features.weights import load_weights, read_weights
 from vse.registry import ComponentConfig, register
 from vse.storage import user_files as named_files
+from vse.storage.weights import load_weights, read_weights
 
 SHIPPED = Path(__file__).with_name("small_backbone.safetensors")
 SIZE = 112

@@ -11,19 +11,17 @@ from torch import Tensor, nn
 from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import Normalisation
-from vse.features.hub import hub_file, optional_package
 from vse.features.pretrained_encoder import (
-    FOLDER,
-    HUB,
     EncoderConfig,
     EncoderTrunk,
     Preprocessing,
     PretrainedEncoder,
     grid_tokens,
 )
-from vse.features.weights import load_weights, read_weights, state_dict_in
 from vse.registry import register
 from vse.storage.files import local_path
+from vse.storage.hub import FOLDER, HUB, hub_file, optional_package
+from vse.storage.weights import load_weights, read_weights, state_dict_in
 
 _MODES = {"center": "crop", "squash": "scale"}  # timm's names of the transforms that we have
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")

@@ -13,9 +13,9 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone, Network, Normalisation
 from vse.features.transforms import NAMES, Transform
-from vse.features.weights import load_weights, read_weights
 from vse.registry import ComponentConfig, register
 from vse.storage import user_files as named_files
+from vse.storage.weights import load_weights, read_weights
 
 # torchvision takes a second to import, and a run on the small backbone never needs it: it is imported where it is used.
 

@@ -15,11 +15,11 @@ from torch import Tensor
 from vse.config import knob
 from vse.errors import InputError, first_line
 from vse.features.backbone import Normalisation
-from vse.features.hub import hub_file, optional_package
 from vse.features.pretrained_encoder import EncoderConfig, EncoderTrunk, Preprocessing, PretrainedEncoder, grid_tokens
-from vse.features.weights import read_weights
 from vse.registry import register
 from vse.storage.files import local_path
+from vse.storage.hub import hub_file, optional_package
+from vse.storage.weights import read_weights
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from vse.stages.sentences import SentenceStore, fitted
 from vse.storage import user_files as named_files
 from vse.storage.user_files import refuse_placeholder
 from vse.text.caption_vectors import caption_vectors, caption_vectors_fingerprint
-from vse.text.encoder import TransformersEncoder, import_transformers
+from vse.text.encoder import TextEncoder
 from vse.text.lexicon.compact import knowledge
 from vse.text.sentence.kinds import TextSource
 from vse.text.vocabulary import SPECIAL, build_vocabulary
@@ -104,6 +104,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     if inputs.sentence:
         _refuse_without_sentences(config)
     _check_encoder(config, inputs.sentence)
+    _check_towers(config)
     trained_against = adversaries_wanted(config) is not None
     if config.text.word_vectors not in ("", OWN_CAPTIONS):
         split_path(config.text.word_vectors)
@@ -130,8 +131,42 @@ def _check_encoder(config: RunConfig, sentence: bool) -> None:
         family = registry.name_of("family", config.model)
         instead = "add text.sentence=encoder" if sentence else f"family {family} reads words"
         raise InputError(f"text.encoder: nothing reads its vectors; {instead}, or leave it out")
-    import_transformers()
-    assert registry.build("encoder", config.text.encoder).files
+    registry.build("encoder", config.text.encoder).check()
+
+
+def _check_towers(config: RunConfig) -> None:
+    """Raises InputError unless a family without training gets both sides from one dual encoder, as they are."""
+    family = registry.name_of("family", config.model)
+    if not registry.component("family", family).of_one_encoder:
+        return
+    if config.features.scale != "none":
+        raise InputError(
+            f"features.scale={config.features.scale}: family {family} compares vectors as the encoder gives them; use "
+            "features.scale=none"
+        )
+    backbone, text = (
+        registry.name_of("backbone", config.features.backbone),
+        registry.name_of("encoder", config.text.encoder),
+    )
+    image, caption = config.features.backbone, config.text.encoder
+    if registry.name_of("sentence", config.text.sentence) != "encoder":
+        raise InputError(f"text.sentence: family {family} reads captions by the text tower; use text.sentence=encoder")
+    if backbone == "arrays":
+        return
+    if backbone != text:
+        raise InputError(
+            f"features.backbone={backbone}: family {family} needs both towers of one dual encoder; use "
+            f"open_clip or transformers as features.backbone and as text.encoder, which is {text}"
+        )
+    pairs = [("arch", "arch"), ("weights", "weights")] if backbone == "open_clip" else [("arch", "model")]
+    for ours, theirs in pairs:
+        if (one := getattr(image, ours)) != (other := getattr(caption, theirs)):
+            raise InputError(
+                f"text.encoder.{theirs}={other}: family {family} needs both towers of one dual encoder, and "
+                f"features.backbone.{ours}={one}"
+            )
+    if backbone == "transformers" and getattr(caption, "pooling", "") != "projected":
+        raise InputError(f"text.encoder.pooling: family {family} compares projected vectors; use projected")
 
 
 def _refuse_without_sentences(config: RunConfig) -> None:
@@ -216,7 +251,7 @@ def _text_source(
 ) -> TextSource:
     """What the configured sentence features are made of: the encoder, or vectors of the words."""
     if registry.name_of("sentence", config.text.sentence) == "encoder":
-        encoder: TransformersEncoder = registry.build("encoder", config.text.encoder)
+        encoder: TextEncoder = registry.build("encoder", config.text.encoder)
         contents = workspace.external.ask(["text encoder", config.text.encoder], lambda: encoder.fingerprint)
         return registry.build("encoder", config.text.encoder, contents=contents)
     assert vectors is not None, "asked before"

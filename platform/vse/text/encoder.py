@@ -2,6 +2,7 @@
 
 import logging
 import tempfile
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from vse.storage.user_files import digest, refuse_placeholder
 log = logging.getLogger(__name__)
 
 REVISION = 1  # raise it whenever the same files and captions give other vectors
+POOLINGS = ("mean", "cls", "last", "projected")
 BATCH = 64  # captions of equal length at a time
 INSTALL = 'install the extra: pip install -c constraints.txt -e ".[encoders]"'
 _NEEDED = "config.json"
@@ -42,17 +44,58 @@ class NoEncoder:
         self.config = config
 
 
+class TextEncoder(ABC):
+    """One vector of a caption, by a frozen pretrained model.
+
+    Args:
+        config: the encoder's own `Config`.
+        files: of the model, by name; by default the files that `config` names.
+        contents: the `fingerprint` if it is known; the files are then not read before they are used.
+    """
+
+    def __init__(self, config: Any, files: Mapping[str, Path] | None = None, contents: str = "") -> None:
+        self.config: Any = config
+        self._given, self._contents = files, contents
+
+    @cached_property
+    def files(self) -> Mapping[str, Path]:
+        """The files of the model by name. Raises InputError if there is no such model."""
+        return dict(self._given) if self._given is not None else self._published()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Eight digits that name the vectors: contents of all files, and settings that change the vectors."""
+        contents = {name: digest(str(path)) for name, path in sorted(self.files.items())} if not self._contents else {}
+        return self._contents or fingerprint([*self._settings(), contents])
+
+    @abstractmethod
+    def _published(self) -> dict[str, Path]:
+        """The files that the configuration names."""
+
+    @abstractmethod
+    def _settings(self) -> list[object]:
+        """What changes the vectors besides the files."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises InputError if a package is missing, or the files of the model."""
+
+    @cached_property
+    @abstractmethod
+    def dim(self) -> int:
+        """Length of a vector."""
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
+        """One vector for each text, in order. Texts that are longer than the model reads are cut, with a warning."""
+
+
 @register("encoder", "transformers")
-class TransformersEncoder:
+class TransformersEncoder(TextEncoder):
     """Vectors of captions from a frozen encoder of Hugging Face's transformers.
 
     Captions of equal length are encoded together, without padding: a vector does not depend on its neighbours, and
     decoders without a padding token serve as well. The model is loaded when the first caption is encoded.
-
-    Args:
-        config: which model, and how its token states become one vector.
-        files: the model's files by name; by default those of `config.model`.
-        contents: the `fingerprint` if it is known; the files are then not read before they are used.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,36 +104,41 @@ class TransformersEncoder:
 
         model: str = knob("", "folder that save_pretrained wrote, or a name on the Hugging Face hub")
         pooling: str = knob(
-            "mean", "one vector of a caption: mean of its tokens, the first, the last", choices=("mean", "cls", "last")
+            "mean",
+            "one vector of a caption: mean of its tokens, the first, the last; projected: CLIP's and the like",
+            choices=POOLINGS,
         )
         unit: bool = knob(True, "scale vectors to unit length")
         max_tokens: int = knob(0, "longer captions are cut, and counted; 0: as many as the model reads", low=0)
 
-    def __init__(self, config: Config, files: Mapping[str, Path] | None = None, contents: str = "") -> None:
-        self.config, self._given, self._contents = config, files, contents
+    def _published(self) -> dict[str, Path]:
+        return files_of(self.config.model)
 
-    @cached_property
-    def files(self) -> Mapping[str, Path]:
-        """The files of the model by name. Raises InputError if there is no such model."""
-        return dict(self._given) if self._given is not None else files_of(self.config.model)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Eight digits that name the vectors: contents of all files, pooling, and where captions are cut."""
-        if self._contents:
-            return self._contents
+    def _settings(self) -> list[object]:
         c = self.config
-        contents = {name: digest(str(path)) for name, path in sorted(self.files.items())}
-        return fingerprint(["transformers", REVISION, contents, c.pooling, c.unit, c.max_tokens])
+        return ["transformers", REVISION, c.pooling, c.unit, c.max_tokens]
+
+    def check(self) -> None:
+        """Raises InputError if transformers is not installed, or there is no such model."""
+        import_transformers()
+        assert self.files
 
     @cached_property
     def dim(self) -> int:
         """Length of a vector."""
+        if self.config.pooling == "projected":
+            return self._projected(["a"]).shape[1]
         return int(self._model.config.hidden_size)
 
     def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector for each text, in order. Texts that are longer than the model reads are cut, with a warning."""
         encoded = np.empty((len(texts), self.dim), dtype=np.float32)
+        if self.config.pooling == "projected":
+            for low in range(0, len(texts), BATCH):
+                vectors = self._projected(texts[low : low + BATCH])
+                vectors = torch.nn.functional.normalize(vectors, dim=1) if self.config.unit else vectors
+                encoded[low : low + BATCH] = vectors.cpu().numpy()
+            return encoded
         for rows, states in self._states(texts):
             pooled = {"mean": states.mean(1), "cls": states[:, 0], "last": states[:, -1]}[self.config.pooling]
             if self.config.unit:
@@ -98,15 +146,33 @@ class TransformersEncoder:
             encoded[rows] = pooled.cpu().numpy()
         return encoded
 
-    def _states(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
-        """(numbers of some texts, their states (texts, tokens, dim)), texts of equal length together."""
-        ids, limit = self._tokenizer(list(texts))["input_ids"] if texts else [], self._limit
-        long = sum(len(each) > limit for each in ids)
+    @torch.inference_mode()
+    def _projected(self, texts: Sequence[str]) -> torch.Tensor:
+        """Vectors (texts, dim) in the space of images. Texts are padded to one length, as dual encoders are trained."""
+        limit = self._limit
+        self._warn_long([len(each) for each in self._tokenizer(list(texts))["input_ids"]], limit)
+        tokens = self._tokenizer(
+            list(texts), padding="max_length", truncation=True, max_length=limit, return_tensors="pt"
+        )
+        if self._model.config.model_type.startswith("siglip"):  # trained on padded texts without a mask
+            tokens.pop("attention_mask", None)
+        vectors = self._model.get_text_features(**tokens.to(next(self._model.parameters()).device))
+        return getattr(vectors, "pooler_output", vectors).float()
+
+    def _warn_long(self, lengths: Sequence[int], limit: int) -> bool:
+        """Whether some captions have more tokens than are read, said in one line."""
+        long = sum(length > limit for length in lengths)
         if long:
             log.warning(
                 "text.encoder.model=%s: %d of %d captions have more than %d tokens and are cut",
-                self.config.model, long, len(texts), limit,
+                self.config.model, long, len(lengths), limit,
             )  # fmt: skip
+        return bool(long)
+
+    def _states(self, texts: Sequence[str]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        """(numbers of some texts, their states (texts, tokens, dim)), texts of equal length together."""
+        ids, limit = self._tokenizer(list(texts))["input_ids"] if texts else [], self._limit
+        if self._warn_long([len(each) for each in ids], limit):
             ids = self._tokenizer(list(texts), truncation=True, max_length=limit)["input_ids"]
         by_length: dict[int, list[int]] = defaultdict(list)
         for row, each in enumerate(ids):
@@ -126,7 +192,8 @@ class TransformersEncoder:
     @property
     def _limit(self) -> int:
         """Tokens that are read of a caption, special ones included."""
-        positions = getattr(self._model.config, "max_position_embeddings", 0) or 0
+        settings = getattr(self._model.config, "text_config", self._model.config)
+        positions = getattr(settings, "max_position_embeddings", 0) or 0
         limits = (self.config.max_tokens, self._tokenizer.model_max_length, positions)
         return min((limit for limit in limits if limit > 0), default=512)
 
@@ -154,11 +221,20 @@ class TransformersEncoder:
                 model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32, **read)
             except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
                 raise InputError(f"{name}: cannot be loaded ({first_line(error)})") from error
+        if self.config.pooling == "projected":
+            if not hasattr(model, "get_text_features"):
+                raise InputError(
+                    f"{name}: is a {type(model).__name__}, which projects no texts; use another text.encoder.pooling"
+                )
+            if hasattr(model, "vision_model"):  # backbones read the images
+                del model.vision_model
+            return tokenizer, model.eval().requires_grad_(False).to("cuda" if torch.cuda.is_available() else "cpu")
         if model.config.is_encoder_decoder:
             model = model.get_encoder()
         if not hasattr(model.config, "hidden_size"):
             raise InputError(
-                f"{name}: is a {type(model).__name__}, which reads more than text; name a model of text alone"
+                f"{name}: is a {type(model).__name__}, which reads more than text; name a model of text alone, or use "
+                "text.encoder.pooling=projected"
             )
         return tokenizer, model.eval().requires_grad_(False).to("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -15,7 +15,7 @@ from torchvision import models
 from vse.errors import InputError
 from vse.features.small_backbone import SHIPPED, SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
-from vse.features.weights import load_weights, read_weights
+from vse.storage.weights import load_weights, read_weights
 
 State = dict[str, Tensor]
 ARCH = "shufflenet_v2_x0_5"

@@ -10,13 +10,13 @@ from tests import s3
 from vse.adversaries.caption_pairs import read_pairs
 from vse.assets.treebank import read_conllu
 from vse.errors import InputError
-from vse.features.weights import read_weights
 from vse.storage import node_cache
 from vse.storage import user_files as named_files
 from vse.storage.files import sha256_of, sha256_of_file
 from vse.storage.folder import Folder
 from vse.storage.object_store import ObjectStore
 from vse.storage.user_files import digest, ends, is_file, local, placeholder, read, refuse_placeholder, unfetched_link
+from vse.storage.weights import read_weights
 from vse.text import parser as parser_module
 from vse.text.lexicon.concreteness import read_scores
 from vse.text.lexicon.wordnet import read_wordnet

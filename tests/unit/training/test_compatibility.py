@@ -17,6 +17,7 @@ from vse.workspace.layout import Workspace
 
 DATA = synthetic(seed=7, images=8)
 PRESETS = {
+    "clip": "clip_flickr8k",
     "jwae": "jwae_mh_gru_scenes",
     "jwae_scan": "jwae_mh_scan_t2i_scenes",
     "relational": "relational_basic_scenes",

@@ -1,15 +1,17 @@
 """Sentence features from a pretrained encoder, stored with the encoder's files so that they outlive its folder."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float32
 
+from vse.registry import component, name_of
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import committed_path
-from vse.text.encoder import TransformersEncoder
+from vse.text.encoder import TextEncoder
 from vse.text.sentence.features import SentenceFeatures
 
 
@@ -18,7 +20,7 @@ class EncoderSentenceFeatures(SentenceFeatures):
 
     stored_as = "encoded_sentence"
 
-    def __init__(self, encoder: TransformersEncoder) -> None:
+    def __init__(self, encoder: TextEncoder) -> None:
         self.encoder, self.fingerprint = encoder, encoder.fingerprint
 
     @property
@@ -41,14 +43,14 @@ class EncoderSentenceFeatures(SentenceFeatures):
             data = path.read_bytes()
             folder.write_bytes(name, data)
             entries[name] = entry_of(data)
-        c = self.encoder.config
-        settings = {"model": c.model, "pooling": c.pooling, "unit": c.unit, "max_tokens": c.max_tokens}
-        content = {"kind": self.stored_as, "fingerprint": self.fingerprint, "encoder": settings}
+        encoder = {"name": name_of("encoder", self.encoder.config), "settings": asdict(self.encoder.config)}
+        content = {"kind": self.stored_as, "fingerprint": self.fingerprint, "encoder": encoder}
         folder.commit_manifest(list(entries), {**content, "files": entries})
 
     @classmethod
     def read(cls, folder: Folder, manifest: Mapping[str, Any]) -> "EncoderSentenceFeatures":
         """What `save` wrote; files on S3 are copied to this node."""
         files = {name: committed_path(folder, manifest, name) for name in manifest["files"]}
-        config = TransformersEncoder.Config(**manifest["encoder"])
-        return cls(TransformersEncoder(config, files, contents=manifest["fingerprint"]))
+        encoder = component("encoder", manifest["encoder"]["name"])
+        config = encoder.Config(**manifest["encoder"]["settings"])
+        return cls(encoder(config, files, contents=manifest["fingerprint"]))

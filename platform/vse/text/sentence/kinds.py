@@ -10,21 +10,22 @@ import numpy as np
 from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.registry import ComponentConfig, name_of, register
-from vse.text.encoder import TransformersEncoder
+from vse.text import open_clip_encoder  # noqa: F401  (registers an encoder)
+from vse.text.encoder import TextEncoder
 from vse.text.sentence.encoded import EncoderSentenceFeatures
 from vse.text.sentence.features import SentenceFeatures, WordSentenceFeatures
 from vse.text.sentence.mixture import Kind, Mixture, fit_mixture
 from vse.text.sentence.pca import fit_pca
 from vse.text.word_vectors import WordVectors
 
-TextSource = WordVectors | TransformersEncoder  # what sentence features are made of
+TextSource = WordVectors | TextEncoder  # what sentence features are made of
 
 REVISION = 2  # raise it whenever the same captions and vectors give other sentence vectors
 
 
 def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], source: TextSource) -> str:
     """Eight digits over everything that decides the fitted features."""
-    if isinstance(source, TransformersEncoder):
+    if isinstance(source, TextEncoder):
         return source.fingerprint
     return fingerprint(
         [REVISION, name_of("sentence", config), config, source.fingerprint, fingerprint(list(train_texts))]
@@ -61,7 +62,7 @@ class EncoderSentence:
         self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None
     ) -> EncoderSentenceFeatures:
         """Features that encode each caption."""
-        assert isinstance(source, TransformersEncoder), "asked before"
+        assert isinstance(source, TextEncoder), "asked before"
         return EncoderSentenceFeatures(source)
 
 

@@ -9,6 +9,8 @@ from types import ModuleType
 
 from vse.errors import InputError
 
+HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of names of models
+
 EXTRA = "pip install -c constraints.txt 'vse-platform[encoders]'"
 
 

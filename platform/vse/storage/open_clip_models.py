@@ -6,11 +6,10 @@ from functools import cached_property
 from typing import Any
 
 from vse.errors import InputError
-from vse.features.hub import hub_file, optional_package
-from vse.features.pretrained_encoder import FOLDER, HUB
 from vse.storage.files import local_path
+from vse.storage.hub import FOLDER, HUB, hub_file, optional_package
 
-_CONFIG = "open_clip_config.json"
+CONFIG = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
 _WEIGHTS += ("model.safetensors", "pytorch_model.bin")
 
@@ -31,25 +30,25 @@ class OpenClipModel:
         self._open_clip = optional_package("open_clip", f"{group}.arch={arch}")
         self.arch, self.weights, self.group = arch, weights, group
         self.key = f"{group}.arch={arch}"
-        self._named = not arch.startswith((HUB, FOLDER))
+        self.named = not arch.startswith((HUB, FOLDER))
         self._tag: dict[str, Any] = {}
-        if self._named:
+        if self.named:
             self._tag = self._open_clip.get_pretrained_cfg(arch, weights) if weights in self.tags else {}
             self._check_activation()
 
     @cached_property
     def tags(self) -> tuple[str, ...]:
         """Names of published weights of a built-in model."""
-        return tuple(self._open_clip.list_pretrained_tags_by_model(self.arch)) if self._named else ()
+        return tuple(self._open_clip.list_pretrained_tags_by_model(self.arch)) if self.named else ()
 
     @cached_property
     def _content(self) -> dict[str, Any]:
-        if self._named:
+        if self.named:
             settings = self._open_clip.get_model_config(self.arch)
             if settings is None:
                 raise InputError(f"{self.key}: not in open_clip; open_clip.list_models() lists its models")
             return {"model_cfg": settings, "preprocess_cfg": self._tag}
-        file = self.file(_CONFIG)
+        file = self.file(CONFIG)
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
             _ = content["model_cfg"]["vision_cfg"], content["model_cfg"]["text_cfg"], content["model_cfg"]["embed_dim"]
@@ -96,7 +95,7 @@ class OpenClipModel:
 
     def published_file(self) -> str:
         """Path of the published weights on this machine, downloaded if necessary."""
-        if not self._named:
+        if not self.named:
             return str(self.file(*_WEIGHTS))
         repository, _, name = self._tag.get("hf_hub", "").rpartition("/")
         if repository:
