@@ -69,7 +69,8 @@ def _cell(cell: Data, decimals: int) -> dict[str, str]:
         if low is not None:
             shown["interval"] = f"[{low:.{decimals}f}, {high:.{decimals}f}]".replace("-", "−")
         if cell["printed"] is not None:
-            shown["difference"] = f"{value - float(cell['printed']):+.{decimals}f}".replace("-", "−")
+            difference = round(value - float(cell["printed"]), decimals) or 0.0  # no -0.0
+            shown["difference"] = f"{difference:+.{decimals}f}".replace("-", "−").replace("+0.0", "0.0")
     return shown
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from vse import presets
 from vse.config import fingerprint, flatten, override, typed
-from vse.errors import InputError
+from vse.errors import InputError, did_you_mean
+from vse.evaluation.tasks.component_subsets import SUBSETS, Subset, head
 from vse.presets import names
 from vse.report.published import SETTINGS, PrintedNumber, PublishedRow
 from vse.reproduction.catalogue import PaperTable
@@ -85,6 +86,7 @@ class TableRow:
         measurement: How it is measured.
         reason: Why it is printed only.
         derived: As `PaperTable.derived`: a row that takes numbers of another one.
+        head: Begins the names of its metrics, if it is a subset of components.
     """
 
     label: str
@@ -95,6 +97,7 @@ class TableRow:
     measurement: Measurement | None = None
     reason: str = ""
     derived: tuple[str, str] | None = None
+    head: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -201,8 +204,9 @@ def _rows_of(
         measuring: dict[str, Any] = {
             key.removeprefix("measure."): v for key, v in row.settings.items() if key not in own
         }
-        if "components" in measuring:
-            measuring["components"] = tuple(measuring["components"].split(","))
+        measurement, begins = Measurement(tasks=table.tasks, keys={**keys, **measuring}), ""
+        if table.subsets and not row.citation:
+            measurement, begins = _of_subset(keys, measuring)
         changes, lacking = _changes(options, row, two)
         if lacking:
             yield TableRow(label=row.system, about=", ".join(about), printed=row.numbers, reason=lacking)
@@ -215,8 +219,18 @@ def _rows_of(
             printed=row.numbers,
             arm=arm_of(name, {**{k: v for k, v in changes.items() if k in ("data.drawing",)}, **own}),
             config=config,
-            measurement=Measurement(tasks=table.tasks, keys={**keys, **measuring}),
+            measurement=measurement,
+            head=begins,
         )
+
+
+def _of_subset(keys: Mapping[str, Any], measuring: Mapping[str, Any]) -> tuple[Measurement, str]:
+    """The measurement of all subsets of components, and what begins the metrics of one: α = 1 is the empty one."""
+    (words,) = keys["attacks.words"]
+    shared = {key: value for key, value in keys.items() if key != "attacks.words"}
+    empty: Subset = () if "alpha" in measuring else SUBSETS[0]
+    subset = (measuring["components"],) if "components" in measuring else empty
+    return Measurement(tasks=("component_subsets",), keys={**shared, "component_subsets.words": words}), head(subset)
 
 
 def arm_of(preset: str, settings: Mapping[str, Any]) -> str:
@@ -275,7 +289,5 @@ def check_set(options: ReproduceOptions, configs: Iterable[RunConfig]) -> None:
         if key == "seed":
             raise InputError("set=seed: trainings take their seeds from seeds=N")
         if key not in known:
-            from vse.errors import did_you_mean
-
             near = did_you_mean(key, sorted(known)) or "jobs/train.py --help lists the keys"
             raise InputError(f"set={key}: no training of the table has this key; {near}")

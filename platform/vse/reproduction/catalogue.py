@@ -23,6 +23,7 @@ class PaperTable:
         tasks: The tasks that measure its columns.
         derived: Systems without a training. Their numbers are metrics of the first measured row: (part of the name of a
             metric, what stands there instead).
+        subsets: Whether the paper's own rows are subsets of components, which one task measures in one pass.
         notes: What differs from the paper at every scale.
         lacks: What is absent, by scale.
     """
@@ -32,6 +33,7 @@ class PaperTable:
     title: str
     tasks: tuple[str, ...]
     derived: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    subsets: bool = False
     notes: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
 
@@ -74,13 +76,16 @@ def tables_of(paper: str, numbers: Sequence[str]) -> tuple[PaperTable, ...]:
 
 
 @cache
-def metric_of(name: str, words: str = "shared") -> Metric:
+def metric_of(name: str, words: str = "shared", head: str = "") -> Metric:
     """The metric of a column, with the kind of words of the adversaries. Raises KeyError for one that is not measured.
 
     Args:
         name: As in `published.csv`.
         words: `measure.attacks.words`.
+        head: Begins the metrics of a subset of components; empty for the configured ones.
     """
+    if head:
+        return _named(f"{head}/total" if name == TOTAL else f"{head}/{name}")
     behind = "" if words == "shared" else f"/{words}"
     if name == TOTAL:
         kinds = ("object", "attribute", "relation")
@@ -89,6 +94,10 @@ def metric_of(name: str, words: str = "shared") -> Metric:
     if name.startswith("attack_"):
         head, _, last = name.partition("/")
         name = f"{head}{behind}/{last}"
+    return _named(name)
+
+
+def _named(name: str) -> Metric:
     for task in map(tasks.task, tasks.names()):
         for metric in task().metrics:
             if metric.name == name:

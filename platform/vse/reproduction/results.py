@@ -75,7 +75,7 @@ class _Measured:
     def met(self) -> dict[str, str]:
         """Fingerprints of what the numbers are of."""
         return {
-            f"{task} {key}": digits
+            f"{task} {key}" if key == "content" else key: digits
             for task, labels in self.each[0]["met"].items()
             for prints in labels.values()
             for key, digits in prints.items()
@@ -168,7 +168,8 @@ def _cells(
     cells: dict[tuple[int, str], list[float | None]] = {}
     effects = dict[tuple[int, str], list[tuple[float, Sample]]]()
     for place, one in measured.items():
-        for name, metric in metrics.items():
+        for name in metrics:
+            metric = metric_of(name, block.words, one.row.head)
             if values := one.values(metric):
                 half = interval(values).half
                 mean = float(np.mean(values))
@@ -202,9 +203,9 @@ def _orders(
 ) -> dict[str, dict[str, int]]:
     """By metric, how many pairs of rows are as printed, contrary, or undecided, by a paired bootstrap."""
     pairs, effects = list[tuple[str, float]](), list[list[tuple[float, Sample]]]()
-    for name, metric in metrics.items():
+    for name in metrics:
         printed = {k: block.rows[k].printed[name].value for k in measured if name in block.rows[k].printed}
-        samples = {k: measured[k].samples(metric) for k in printed}
+        samples = {k: measured[k].samples(metric_of(name, block.words, block.rows[k].head)) for k in printed}
         for a, b in itertools.combinations(printed, 2):
             if printed[a] != printed[b] and samples[a] and samples[b] and _same(samples[a], samples[b]):
                 effects.append([*((1.0, each) for each in samples[a]), *((-1.0, each) for each in samples[b])])

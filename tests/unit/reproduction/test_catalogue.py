@@ -60,7 +60,11 @@ def test_a_row_without_a_training_says_why(scale: str) -> None:
             assert sum(states) == 1, (block.table.name, row.label)
             if row.config is not None:
                 assert row.measurement is not None
-                assert row.measurement.options.task(block.table.tasks[0])
+                options = row.measurement.options
+                own = {m.name for name in row.measurement.tasks for m in options.task(name).metrics}
+                for name in row.printed:
+                    metric = metric_of(name, block.words, row.head)
+                    assert {metric.name} <= own or set(metric.terms) <= own, name
                 assert row.arm
 
 
@@ -82,7 +86,13 @@ def test_rows_of_a_block_are_measured_alike(scale: str) -> None:
     of_the_model = {"alpha", "components", "drop_components"}
     for block in arranged(scale):
         measurements = [row.measurement for row in block.rows if row.measurement is not None]
-        kept = [(one.tasks, {k: v for k, v in one.keys.items() if k not in of_the_model}) for one in measurements]
+        kept = [
+            {k.partition(".")[2] or k: v for k, v in one.keys.items() if k not in of_the_model} for one in measurements
+        ]
+        if block.table.subsets:  # one task takes several kinds of words, the other one kind
+            assert {each.pop("words") for each in kept} == {(block.words,), block.words}
+        else:
+            assert len({one.tasks for one in measurements}) <= 1
         assert all(each == kept[0] for each in kept), block.table.name
 
 
@@ -109,7 +119,10 @@ def test_other_data_stand_for_flickr30k() -> None:
 def test_one_training_serves_rows_that_differ_in_measuring() -> None:
     (block,) = blocks_of(tables_of("univse", ["2"])[0], options_at("scenes"))
     assert Counter(row.arm for row in block.rows) == {"vsepp_scenes": 1, "vsec_scenes": 1, "univse_scenes": 5}
-    assert len({row.measurement.digits for row in block.rows if row.measurement}) == 5
+    assert len({row.measurement.digits for row in block.rows if row.measurement}) == 2
+    heads = ["", "", *(f"components_{each}" for each in ("all", "none", "object", "attribute", "relation"))]
+    assert [row.head for row in block.rows] == heads
+    assert metric_of(TOTAL, head="components_attribute").name == "components_attribute/total"
 
 
 def test_adversaries_are_as_printed_on_published_data() -> None:

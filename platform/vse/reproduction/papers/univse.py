@@ -11,7 +11,7 @@ add_table(
     "Image-to-sentence retrieval under attack",
     "attacks",
     lacks=_RESNET,
-    notes=("u_attr leaves out u_obj where the paper's exception applies to single attacks only.",),
+    subsets=True,
 )
 add_table("univse", "3", "Unified text-to-image retrieval", "unified_retrieval", lacks=_RESNET)
 add_table(
