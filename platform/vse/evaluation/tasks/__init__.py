@@ -25,6 +25,7 @@ from vse.evaluation.tasks import (
     unified_retrieval,
     visual_parsing,
     winoground,
+    zero_shot,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "unified_retrieval",
     "visual_parsing",
     "winoground",
+    "zero_shot",
 ]
 
 DEFAULT = ("retrieval", "attacks")
