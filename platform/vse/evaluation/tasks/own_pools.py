@@ -14,6 +14,7 @@ from torch import Tensor
 from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.vsec.evaluation_sets import PER_CLASS, set_paradigms
 from vse.adversaries.vsec.words import KINDS
+from vse.evaluation import protocol
 from vse.evaluation.attacks import OwnScores
 from vse.evaluation.metrics import Metric, Ranks, RetrievalCounter, mean_over_folds, rank_metrics, refuse_nan
 from vse.evaluation.retrieval import count_retrieval, slice_items
@@ -133,9 +134,8 @@ def complete_images(
 ) -> Int[np.ndarray, " complete"]:
     """The images all of whose captions have twenty adversaries of each of the three classes; none without any."""
     nobody = np.empty(0, dtype=np.int64)
-    counts = [np.bincount(attacked.get(name, nobody), minlength=len(caption_to_image)) for name in contrast_classes()]
-    short = (np.stack(counts) < PER_CLASS).any(0)
-    return np.setdiff1d(caption_to_image, caption_to_image[short])
+    by_class = {name: attacked.get(name, nobody) for name in contrast_classes()}
+    return protocol.complete_images(caption_to_image, by_class, PER_CLASS)
 
 
 @register("task", "own_pools")

@@ -14,7 +14,7 @@ from vse.evaluation.task import Subject, Task
 from vse.evaluation.tasks import check_names
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages.extract import check_features, kept_features
-from vse.stages.measuring.options import SharedOptions, Size, size_of
+from vse.stages.measuring.options import SharedOptions, Size, protocol_of, size_of
 from vse.stages.measuring.other_data import adversary_words, keys_of, on_other_data, rename_keys, words_of
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
@@ -35,6 +35,7 @@ class CheckedRequest:
         sizes: How much is measured of each split.
         tasks: Those that measure, by name.
         missing: What the runs or the data lack of what other tasks need, by the name of the task.
+        selected: Whether images are selected by their adversaries, so that `sizes` are those of all of them.
     """
 
     loaded: tuple[Trained, ...]
@@ -43,11 +44,12 @@ class CheckedRequest:
     sizes: dict[str, Size]
     tasks: dict[str, Task]
     missing: dict[str, str]
+    selected: bool
 
     @property
     def attacked(self) -> bool:
-        """Whether a task asks for adversaries, which are made of parsed captions."""
-        return any(task.adversaries for task in self.tasks.values())
+        """Whether a task or a selection asks for adversaries, which are made of parsed captions."""
+        return self.selected or any(task.adversaries for task in self.tasks.values())
 
     @property
     def parsed(self) -> bool:
@@ -108,7 +110,7 @@ def check_measure(
         task.check(records[0])
         for key, source in task.word_sources:
             source_digits(source, workspace, key)
-    request = CheckedRequest(loaded, configs, records, sizes, kept, missing)
+    request = CheckedRequest(loaded, configs, records, sizes, kept, missing, options.selection.images > 0)
     for config, described in zip(configs, records, strict=True):
         _check_stages(config, described, workspace, request, options)
     return request
@@ -141,7 +143,11 @@ def _check_stages(
         return  # the driver has checked them, and this node may lack the files
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
     rules = adversary_words(options).rules
-    check(replace(config, text=replace(config.text, contrast=rules)), parsed=request.parsed, contrast=VSEC in kinds)
+    check(
+        replace(config, text=replace(config.text, contrast=rules)),
+        parsed=request.parsed,
+        contrast=request.selected or VSEC in kinds,
+    )
     outputs = (family_inputs(config).image,)
     if kept_features(config, workspace, records, outputs) is None:
         check_features(config, records, outputs, workspace)
@@ -163,7 +169,7 @@ def size_in(config: RunConfig, records: Records, split: str, options: SharedOpti
         other = (difflib.get_close_matches(split, there) or there)[0]
         raise InputError(f"{error}; measure.splits={other} measures that one") from None
     try:
-        return size_of(part, options)
+        return size_of(part, protocol_of(split, options))
     except TooFewImagesError as error:
         setting = registry.build("source", config.data).setting_for_more(split)
         if not setting:
@@ -175,7 +181,7 @@ def size_in(config: RunConfig, records: Records, split: str, options: SharedOpti
 
 def _fits(records: Records, split: str, options: SharedOptions) -> bool:
     try:
-        size_of(records.split(split), options)
+        size_of(records.split(split), protocol_of(split, options))
     except InputError:
         return False
     return True
@@ -190,6 +196,9 @@ def foresee_measure(
     )
     for name, size in request.sizes.items():
         yield f"measure {name} of {request.records[0].name}: {size.images} images with {size.captions} captions"
+    if request.selected:
+        least, number = options.selection.least, options.selection.images
+        yield f"selected of these: the first {number} images whose captions all have {least} adversaries of each class"
     yield f"tasks: {', '.join(request.tasks)}"
     yield from (f"{name}: n/a: needs {needs}" for name, needs in request.missing.items())
     yield from attacked_by(request, options)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from vse.adversaries.attacks import CONTRAST_ATTACKS
 from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import NAMED, Rules
+from vse.adversaries.vsec.evaluation_sets import PER_CLASS
+from vse.adversaries.vsec.words import KINDS
 from vse.config import below, group, knob
 from vse.data.records import Split
 from vse.errors import InputError
@@ -41,6 +43,24 @@ class AdversaryWords:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Images of a larger split whose captions all have enough of VSE-C's adversaries (VSE-C, section 4.1: 1,000 images
+    of the 5,000, each caption with at least 20 noun, numeral and relation adversaries)."""
+
+    images: int = knob(
+        0,
+        "measure the first so many images of a split whose captions all have enough adversaries; 0: all images",
+        low=0,
+    )
+    least: int = knob(PER_CLASS, "adversaries of each class that a caption needs", low=1, high=PER_CLASS)
+    words: str = knob("all", "words of these adversaries, as measure.contrast.words", choices=KINDS)
+
+    def name(self, split: str) -> str:
+        """A split of which images are selected, in the names of metrics."""
+        return f"{split}/selected_{self.images}_with_{self.least}_{self.words}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SharedOptions:
     """How to measure, whatever the task."""
 
@@ -59,6 +79,7 @@ class SharedOptions:
         "cannot be told, measure.on.root and other keys of the source; without a path, changes of the run's own data",
     )
     adversaries: AdversaryWords = field(default_factory=AdversaryWords)
+    selection: Selection = field(default_factory=Selection)
     device: str = knob("cpu", "where to compute; auto: on a GPU if there is one", choices=DEVICES)
 
     def task(self, name: str) -> Task:
@@ -101,13 +122,21 @@ class Size:
 def protocol_of(split: str, options: SharedOptions) -> Protocol:
     """How a split is measured.
 
-    Raises InputError if a published protocol and folds of the user's own are asked for.
+    Images that `options.selection` asks for are chosen later, by their adversaries. Raises InputError if a published
+    protocol and folds of the user's own are asked for, or a selection in folds.
     """
     if not options.protocol:
-        return Protocol(name=split, split=split, folds=options.folds)
-    if options.folds > 1:
+        protocol = Protocol(name=split, split=split, folds=options.folds)
+    elif options.folds > 1:
         raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds alone")
-    return replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
+    else:
+        protocol = replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
+    if not options.selection.images:
+        return protocol
+    if protocol.folds > 1:
+        asked = f"measure.selection.images={options.selection.images}"
+        raise InputError(f"{asked}: selects images in one fold, and {protocol.name} has {protocol.folds}")
+    return replace(protocol, split=options.selection.name(protocol.split))
 
 
 def label_of(task: Task, split: str, options: SharedOptions) -> str:
@@ -115,9 +144,8 @@ def label_of(task: Task, split: str, options: SharedOptions) -> str:
     return {Scope.PROTOCOL: protocol_of(split, options).split, Scope.SPLIT: split, Scope.DATA: task.label}[task.scope]
 
 
-def size_of(part: Split, options: SharedOptions) -> tuple[str, Size]:
+def size_of(part: Split, protocol: Protocol) -> tuple[str, Size]:
     """The name of what is measured of a split, and its size. Raises TooFewImagesError if the split is too small."""
-    protocol = protocol_of(part.name, options)
     folds = list(protocol.select(part.caption_to_image, len(part.images)))
     counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))
     return protocol.split, Size(*counts, folds=len(folds))

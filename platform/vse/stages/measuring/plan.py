@@ -5,20 +5,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from vse import registry
+from vse.adversaries.attacks import contrast_classes
 from vse.config import fingerprint, to_dict
 from vse.data.records import Records, Split
+from vse.errors import InputError
 from vse.evaluation import tasks
+from vse.evaluation.protocol import Protocol, complete_images
 from vse.evaluation.task import BOXES, Scope, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages import pipeline
 from vse.stages.attack import Adversaries, attack_split, contrast_split, of_some, without_any
-from vse.stages.measuring.checks import attacked_by, check_measure, size_in
+from vse.stages.measuring.checks import attacked_by, check_measure
 from vse.stages.measuring.members import Member, Members
-from vse.stages.measuring.options import SharedOptions, Size, label_of, protocol_of
+from vse.stages.measuring.options import SharedOptions, Size, label_of, protocol_of, size_of
 from vse.stages.measuring.other_data import adversary_words, words_of
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.parse import parse_dataset
@@ -47,6 +51,7 @@ class MeasurePlan:
         parts: The splits.
         adversaries: By split, kind and words, as each run reads them.
         options: How to measure.
+        protocols: Which images and captions of each split are measured.
         sizes: How much is measured of each split.
         device: Where to compute.
     """
@@ -57,6 +62,7 @@ class MeasurePlan:
     parts: tuple[Split, ...]
     adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]]
     options: SharedOptions
+    protocols: Mapping[str, Protocol]
     sizes: dict[str, Size]
     device: torch.device
 
@@ -67,6 +73,8 @@ class MeasurePlan:
         # a GPU's numbers are the same but for the last bits
         key.append({spec: value for spec, value in shared_options(self.options).items() if spec != "device"})
         key += [[each.trained.weights, dict(each.material.fingerprints)] for each in self.members.each]
+        if self.options.selection.images:
+            key.append({split: protocol.chosen for split, protocol in self.protocols.items()})
         if task.parsed:
             key += [[each.material.parses and each.material.parses.fingerprint] for each in self.members.each]
         if task.word_sources:
@@ -105,7 +113,7 @@ class MeasurePlan:
         return {
             label_of(task, part.name, self.options): {
                 **{key: digits for key, digits in prints.items() if key.split("/")[0] == part.name},
-                "protocol": fingerprint(protocol_of(part.name, self.options)),
+                "protocol": fingerprint(self.protocols[part.name]),
                 **more,
             }
             for part in self.parts
@@ -157,12 +165,12 @@ def plan_measure(
         workspace,
     )
     parts = tuple(members.split(split) for split in dict.fromkeys(options.splits))  # refused before any is encoded
-    first = members.each[0]
     kinds = dict.fromkeys(kind for task in request.tasks.values() for kind in task.adversaries)
     sources = [
-        _counted(member, records, workspace) if kinds else member.material
+        _counted(member, records, workspace) if request.attacked else member.material
         for member, records in zip(members.each, request.records, strict=True)
     ]
+    protocols = {part.name: _protocol(members, sources, part, options) for part in parts}
     return MeasurePlan(
         members=members,
         tasks={name: request.tasks[name] for name in tasks.names() if name in request.tasks},
@@ -170,9 +178,38 @@ def plan_measure(
         parts=parts,
         adversaries={part.name: _adversaries(members, sources, part.name, kinds, options) for part in parts},
         options=options,
-        sizes=dict(size_in(first.config, first.material.records, part.name, options) for part in parts),
+        protocols=protocols,
+        sizes=dict(size_of(part, protocols[part.name]) for part in parts),
         device=device_of(options.device, "measure.device"),
     )
+
+
+def _protocol(members: Members, sources: Sequence[Material], part: Split, options: SharedOptions) -> Protocol:
+    """How a split is measured, with the images that `options.selection` asks for.
+
+    Raises InputError if there are fewer.
+    """
+    protocol, wanted = protocol_of(part.name, options), options.selection
+    if not wanted.images:
+        return protocol
+    kind = (VSEC, wanted.words)
+    made = _adversaries(members, sources, part.name, {kind: None}, options)
+    if kind not in made:
+        raise InputError("measure.selection.words=disjoint: training adversaries had all words; take all or shared")
+    (fold,) = protocol.select(part.caption_to_image, len(part.images))
+    by_class = {name: made[kind][0].caption.get(name, fold.captions[:0]) for name in contrast_classes()}
+    inside = {
+        name: np.searchsorted(fold.captions, rows[np.isin(rows, fold.captions)]) for name, rows in by_class.items()
+    }
+    complete = fold.images[complete_images(fold.caption_to_image, inside, wanted.least)]
+    if len(complete) < wanted.images:
+        raise InputError(
+            f"measure.selection.images={wanted.images}: {len(complete)} of {len(fold.images)} images of split "
+            f"{part.name} qualify: all of their captions have {wanted.least} adversaries of each class "
+            f"({', '.join(by_class)}; {wanted.words} words); ask for fewer images, or for fewer "
+            "adversaries with measure.selection.least"
+        )
+    return replace(protocol, chosen=tuple(complete[: wanted.images].tolist()))
 
 
 def shared_options(options: SharedOptions) -> dict[str, Any]:

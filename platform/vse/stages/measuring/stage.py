@@ -190,7 +190,7 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
 
 def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
     """What tasks share of a split, or of the whole data set, which is in one fold."""
-    protocol = protocol_of(part.name, plan.options if part.name else MeasureOptions())
+    protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
     context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
     wanted = {kind for task in here.values() for kind in task.adversaries}
     if wanted:
