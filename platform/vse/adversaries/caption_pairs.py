@@ -2,7 +2,9 @@
 
 SugarCrepe (Hsieh et al., NeurIPS 2023) has one JSON object a file, numbered entries of `filename`, `caption` and
 `negative_caption`; the file's name says how the negative was made: add, replace or swap an object, attribute, relation.
-VALSE (Parcalabescu et al., ACL 2022) has `image_file`, `caption` and `foil`, and the votes of three annotators.
+VALSE (Parcalabescu et al., ACL 2022) has `image_file`, `caption` and `foil`, and the votes of three annotators. The
+finer captions of MSCOCO-FG and Flickr30K-FG are one JSON object: an image's name and its captions, rewritten in the
+order of the data set's own.
 """
 
 import functools
@@ -17,7 +19,7 @@ from vse.errors import InputError
 from vse.storage import columns
 from vse.storage.files import local_path
 from vse.storage.user_files import refuse_placeholder
-from vse.text.tokens import nfc, without_web
+from vse.text.tokens import nfc, without_web, words
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -35,6 +37,59 @@ class CaptionPair:
     caption: str
     negative: str
     category: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A finer wording of the caption of the image `filename` that has this number, from 0."""
+
+    filename: str
+    number: int
+    caption: str
+    category: str
+
+    def pair(self, captions: Sequence[str]) -> CaptionPair | None:
+        """It against the caption that it rewrites, out of all of its image; None if both have the same words,
+        whatever their punctuation.
+
+        Raises InputError if the image has no such caption.
+        """
+        if self.number >= len(captions):
+            raise InputError(
+                f"{self.category}, {self.filename}: rewrites caption {self.number + 1}, and the data set has "
+                f"{len(captions)} of this image"
+            )
+        original = captions[self.number]
+        if _bare(original) == _bare(self.caption):
+            return None
+        return CaptionPair(self.filename, self.caption, original, self.category)
+
+
+def _bare(text: str) -> list[str]:
+    """Words without punctuation, which rewritten captions lack."""
+    return [word for word in words(text) if any(map(str.isalnum, word))]
+
+
+def read_rewrites(path: str) -> tuple[Rewrite, ...]:
+    """Rewritten captions of a JSON object of names of images and lists of captions; empty for a file of other form.
+
+    The category is the file's name. Raises InputError naming file and entry.
+    """
+    try:
+        data = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(data, Mapping) or not data or not all(isinstance(each, list) for each in data.values()):
+        return ()
+    for image, captions in data.items():
+        if not all(isinstance(each, str) and each.strip() for each in captions):
+            raise InputError(f"{path}, entry {image}: expected a list of captions")
+    category = local_path(path).stem
+    return tuple(
+        Rewrite(image, number, nfc(without_web(caption)), category)
+        for image, captions in data.items()
+        for number, caption in enumerate(captions)
+    )
 
 
 def read_pairs(path: str) -> tuple[CaptionPair, ...]:
@@ -149,7 +204,7 @@ class MatchedImages:
     ambiguous: frozenset[str]
 
 
-def match_images(pairs: Iterable[CaptionPair], images: Sequence[tuple[str, str]]) -> MatchedImages:
+def match_images(pairs: Iterable[CaptionPair | Rewrite], images: Sequence[tuple[str, str]]) -> MatchedImages:
     """The images, given as (id, uri), that the pairs' file names mean.
 
     By id; by path, where one of file name and uri (or id) is the end of the other; by path without the file's ending;

@@ -1,12 +1,14 @@
 """Files of (image, caption, negative caption): SugarCrepe's JSON, JSON lines, tables."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from tests.shared import SHARED
-from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs, read_rewrites
 from vse.errors import InputError
+from vse.text.tokens import words
 
 ROW = {"filename": "1.jpg", "caption": "a dog", "negative_caption": "a cat"}
 PAIR = CaptionPair("1.jpg", "a dog", "a cat", "add_obj")
@@ -140,3 +142,38 @@ def test_sugarcrepe_as_published():
         *("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
     }
     assert all(pair.caption != pair.negative for pair in pairs)
+
+
+def test_rewrites_are_paired_with_the_captions_that_they_rewrite(tmp_path):
+    path = tmp_path / "finer.json"
+    path.write_text(json.dumps({"1": ["a brown dog", "A dog, on grass."], "2": ["a cat on a red mat"]}))
+    first, second, third = read_rewrites(str(path))
+    own = ["A dog.", "a dog on grass", "a third caption"]
+    assert first.pair(own) == CaptionPair("1", "a brown dog", "A dog.", "finer")
+    assert second.pair(own) is None  # the same words
+    assert (third.filename, third.number, third.category) == ("2", 0, "finer")
+    with pytest.raises(InputError, match="rewrites caption 2, and the data set has 1 of this image"):
+        second.pair(own[:1])
+    path.write_text(json.dumps({"1": ["a dog", 3]}))
+    with pytest.raises(InputError, match="entry 1: expected a list of captions"):
+        read_rewrites(str(path))
+    path.write_text(json.dumps({"0": {"filename": "1.jpg", "caption": "a", "negative_caption": "b"}}))
+    assert read_rewrites(str(path)) == ()
+
+
+@pytest.mark.skipif(SHARED is None, reason="the shared data are not here")
+def test_published_rewrites_fit_the_captions_of_photographs():
+    assert SHARED is not None
+    file = SHARED / "data" / "probes" / "retrieval_fg" / "MSCOCO_FG_ann.json"
+    data = json.loads((SHARED / "data" / "coco_276" / "dataset_coco.json").read_text())["images"]
+    texts = {str(image["cocoid"]): [each["raw"] for each in image["sentences"]] for image in data}
+    rewrites = read_rewrites(str(file))
+    ids = match_images(rewrites, [(str(image["cocoid"]), image["filename"]) for image in data]).ids
+    there = [each for each in rewrites if each.filename in ids]
+    pairs = [pair for each in there if (pair := each.pair(texts[ids[each.filename]]))]
+    assert len(ids) == 27
+    assert 0.3 < len(pairs) / len(there) < 0.7
+    # they are in the order of the data set: each has most words of the caption that it rewrites
+    kept = [len({*words(p.negative)} & {*words(p.caption)}) / len({*words(p.negative)}) for p in pairs]
+    other = [len({*words(p.negative)} & {*words(q.caption)}) / len({*words(p.negative)}) for p, q in pairwise(pairs)]
+    assert sum(kept) / len(kept) > 0.7 > 2 * sum(other) / len(other)

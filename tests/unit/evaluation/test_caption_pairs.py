@@ -1,6 +1,8 @@
 """Accuracy on pairs, by hand."""
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -40,3 +42,19 @@ def test_categories_weigh_alike(tmp_path):
     captions, negatives = {"code": torch.ones(4, 1)}, {"code": torch.tensor([[0.0], [0.0], [0.0], [2.0]])}
     found = accuracy(tmp_path, images, captions, negatives, [0, 0, 0, 0], ["a", "a", "a", "b"])
     assert found["mean"] == pytest.approx(50.0)
+
+
+def test_finer_captions_against_those_of_the_data_set(tmp_path):
+    images = {"code": torch.eye(2)}
+    context = context_of(Cosine(), images, {"code": torch.ones(3, 2)}, [0, 0, 1])
+    first, second = (image.id for image in context.split.images)
+    runs: Any = context.runs
+    runs.records = replace(runs.records, captions=context.split.captions)
+    path = tmp_path / "finer.json"
+    path.write_text(json.dumps({second: ["finer 2"], first: ["finer 0", "Text 1."], "elsewhere": ["finer 3"]}))
+    scores = {"finer 2": [0.0, 0.1], "text 2": [9.0, 0.2], "finer 0": [0.5, 0.0], "text 0": [0.4, 9.0]}
+    runs.encode_texts = lambda texts: {"code": torch.tensor([scores[text] for text in texts])}
+    position = {image.id: k for k, image in enumerate(context.split.images)}
+    runs.encode_images = lambda ids: {"code": images["code"][[position[each] for each in ids]]}
+    found = CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
+    assert found == {"finer": 50.0, "mean": 50.0, "found": 75.0}

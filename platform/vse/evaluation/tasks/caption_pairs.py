@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
+from vse.adversaries.caption_pairs import CaptionPair, Rewrite, match_images, read_pairs, read_rewrites
 from vse.config import knob
-from vse.data.records import Records
+from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.evaluation.attacks import pair_wins
 from vse.evaluation.metrics import Metric, Ties
@@ -27,12 +27,18 @@ FOUND = Metric(name="found", heading="pairs with an image", higher_is_better=Non
 
 @register("task", "caption_pairs")
 class CaptionPairsTask(Task):
-    """Pairs of captions of files, such as SugarCrepe's: does the caption beat its negative on its image?"""
+    """Pairs of captions of files, such as SugarCrepe's: does the caption beat its negative on its image?
+
+    Of files of rewritten captions: does a finer wording beat the data set's?
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         files: tuple[str, ...] = knob(
-            (), "files of (image, caption, negative caption), such as SugarCrepe's JSON", reads="file"
+            (),
+            "files of (image, caption, negative caption), such as SugarCrepe's JSON, or of rewritten captions by "
+            "image, such as MSCOCO-FG",
+            reads="file",
         )
 
     config: Config
@@ -41,9 +47,9 @@ class CaptionPairsTask(Task):
     revision = 2  # 2: a file name that several images share is none of theirs
 
     @cached_property
-    def pairs(self) -> tuple[CaptionPair, ...]:
+    def pairs(self) -> tuple[CaptionPair | Rewrite, ...]:
         """Of all files."""
-        return tuple(pair for file in self.config.files for pair in read_pairs(file))
+        return tuple(pair for file in self.config.files for pair in read_rewrites(file) or read_pairs(file))
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -62,16 +68,26 @@ class CaptionPairsTask(Task):
         return self.pairs
 
     def check(self, records: Records) -> None:
-        self._match([(image.id, image.uri) for image in records.images], records.name)
+        self._match(records.images, records)
 
-    def _match(self, images: Sequence[tuple[str, str]], data: str) -> tuple[list[CaptionPair], Mapping[str, str], str]:
-        """(pairs of images of the data set, the ids of these by file name, what to warn of); `images`: (id, uri)."""
+    def _match(
+        self, images: Sequence[Image], records: Records
+    ) -> tuple[list[CaptionPair], Mapping[str, str], float, str]:
+        """(pairs of images of the data set, the ids of these by file name, share of pairs whose image is there, what to
+        warn of)."""
+        data = records.name
         named = f"measure.caption_pairs.files={','.join(self.config.files)}"
         if not self.config.files:
             raise InputError(f"{named}: name files of (image, caption, negative caption)")
-        matched = match_images(self.pairs, images)
+        matched = match_images(self.pairs, [(image.id, image.uri) for image in images])
         unclear = [pair.filename for pair in self.pairs if pair.filename in matched.ambiguous]
-        kept = [pair for pair in self.pairs if pair.filename in matched.ids]
+        there = [pair for pair in self.pairs if pair.filename in matched.ids]
+        texts = _texts(records) if any(isinstance(pair, Rewrite) for pair in there) else {}
+        both = (
+            each.pair(texts.get(matched.ids[each.filename], ())) if isinstance(each, Rewrite) else each
+            for each in there
+        )
+        kept = [pair for pair in both if pair is not None]
         warning = (
             f"{len(unclear)} of {len(self.pairs)} pairs give a name that several images share, such as "
             f"{unclear[0]!r}; write an image's id, or its path as {data} has it"
@@ -79,17 +95,18 @@ class CaptionPairsTask(Task):
             else ""
         )
         if not kept:
-            none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}"
+            other = " and differs from the caption that it rewrites" if there else ""
+            none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}{other}"
             raise InputError(f"{none}; {warning}" if warning else none)
         if taken := {pair.category for pair in kept} & {MEAN.name, FOUND.name}:
             raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
-        return kept, matched.ids, f"{named}: {warning}" if warning else ""
+        share = len(there) / len(self.pairs)
+        return kept, matched.ids, share, f"{named}: {warning}" if warning else ""
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:
         """Percent of pairs that are right, ties one half, by category; `mean` is over categories, as in the paper."""
-        images = [(image.id, image.uri) for image in context.split.images]
-        kept, image, warning = self._match(images, context.runs.records.name)
+        kept, image, share, warning = self._match(context.split.images, context.runs.records)
         if warning:
             log.warning("%s", warning)
         ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
@@ -110,4 +127,12 @@ class CaptionPairsTask(Task):
             context.record_values(name, 0, tuple(each), [wins[name][unit] for unit in each], list(each.values()))
         accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
         mean = sum(accuracy.values()) / max(len(accuracy), 1)
-        return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * len(kept) / len(self.pairs)}
+        return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share}
+
+
+def _texts(records: Records) -> dict[str, list[str]]:
+    """The captions of each image, in their order."""
+    texts: dict[str, list[str]] = {}
+    for caption in records.captions:
+        texts.setdefault(caption.image, []).append(caption.text)
+    return texts
