@@ -17,7 +17,7 @@ from vse.errors import Diverged, InputError
 from vse.evaluation.metrics import Metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import slice_items, spans
-from vse.evaluation.task import BOXES, Context, Subject, Task
+from vse.evaluation.task import Context, Subject, Task
 from vse.registry import ComponentConfig, register
 from vse.storage import user_files as named_files
 
@@ -77,8 +77,11 @@ class ZeroShotTask(Task):
         return self._file if self.config.classes else None
 
     def missing(self, subject: Subject) -> str:
-        """Boxes, unless a file gives the classes."""
-        return "" if self.config.classes or BOXES.of(subject) else f"{BOXES.name}, or measure.zero_shot.classes"
+        """Boxes of objects in the images themselves, unless a file gives the classes."""
+        ids = {image.id for image in subject.records.images}
+        of_objects = (id_ for id_, boxes in subject.records.boxes.items() if any(not box.caption for box in boxes))
+        has = self.config.classes or not ids.isdisjoint(of_objects)
+        return "" if has else "annotated boxes of objects, or measure.zero_shot.classes"
 
     def check(self, records: Records) -> None:
         for template in self.config.templates:
