@@ -14,8 +14,7 @@ if __name__ == "__main__":
         main(
             "reproduce",
             functools.partial(run_sweep_job, make_plan=make_plan),
-            description="Train the rows of a paper's tables that are missing, measure all by one protocol, and write "
-            "each printed cell next to ours with its interval.",
+            description="Train and measure the rows of a published table, and write printed cells next to ours.",
             options=ReproduceOptions(),
             check=make_plan,
             plan=foresee,

@@ -93,9 +93,9 @@ def test_features_are_made_in_single_precision_on_a_gpu_too(monkeypatch: pytest.
     """Half of a store may come from a machine with a GPU: its name says nothing of a precision."""
     prepare, devices = Network.prepare, []
 
-    def watched(network: Network, device: torch.device) -> Network:
+    def watched(network: Network, device: torch.device, precision: str = "float32") -> Network:
         devices.append(device)
-        return prepare(network, CPU)
+        return prepare(network, CPU, precision)
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(Network, "prepare", watched)
