@@ -31,6 +31,8 @@ from vse.text.tokens import as_caption, composed, revision_of, words
 
 Truth = Callable[[str, str], bool | None]
 """(image id, text) -> whether the text is true of the image; None if that is not known."""
+SceneGraphs = Callable[[str], frozenset[tuple[str, ...]]]
+"""Image id -> what is in the image: (noun,), (attribute, noun) and (subject, relation, object)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +78,7 @@ class Source(ABC):
         precedence: sources are asked whether they recognise a folder in falling order of this number.
         image_keys: the keys that say where image files are.
         has_images: whether the source has image files. Otherwise it brings features alone.
-        knows_truth: whether the source implements `truth` and `true_pairs`.
+        knows_truth: whether the source implements `truth`, `true_pairs` and `scene_graphs`.
     """
 
     title: ClassVar[str] = "the data set"
@@ -139,6 +141,11 @@ class Source(ABC):
     def true_pairs(records: Records, split: str) -> np.ndarray:
         """Which captions of a split are true of which images, described or not: bool (images, captions)."""
         raise TypeError("this source does not know what is true of its images")
+
+    @staticmethod
+    def scene_graphs(records: Records) -> SceneGraphs:
+        """What is in every image of these records, whatever its captions say."""
+        raise TypeError("this source does not know what is in its images")
 
     def folder(self) -> Folder:
         """The folder `data.root`. Raises InputError if the key is empty or there is no such folder."""

@@ -1,4 +1,4 @@
-"""Figures of photographs with a line of text: ranked images of queries, and images with what was read of them."""
+"""Figures of photographs with a line of text: ranked images of queries, nearest images, and what was read of images."""
 
 import io
 from collections.abc import Sequence
@@ -38,6 +38,31 @@ class ReadImage:
     image: PIL.Image.Image
     caption: str
     answers: Sequence[tuple[str, bool]]
+
+
+@dataclass(frozen=True, eq=False)
+class NeighbourImages:
+    """An image with its nearest images: (image, overlap with the first one, what both show) each, nearest first."""
+
+    image: PIL.Image.Image
+    nearest: Sequence[tuple[PIL.Image.Image, float, str]]
+
+
+def neighbour_figure(rows: Sequence[NeighbourImages], title: str) -> bytes:
+    """A PNG with a row for each image: it and its nearest images, each with the overlap and what both show."""
+    columns = 1 + max(len(row.nearest) for row in rows)
+    figure = _figure(1.45 * len(rows) + 0.4, title)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    for line, row in zip(grid, rows, strict=True):
+        for axis in line:
+            axis.axis("off")
+        _draw(line[0], row.image, INK)
+        line[0].set_title("image", fontsize=7, fontweight="bold", color=INK, pad=3)
+        for axis, (image, overlap, common) in zip(line[1:], row.nearest, strict=False):
+            _draw(axis, image, SOFT)
+            axis.set_title(f"overlap {overlap:.0%}", fontsize=7, color=RIGHT if overlap else WRONG, pad=3)
+            axis.set_xlabel(_wrapped(common or "nothing in common", 22, 2), fontsize=6, color=SOFT, labelpad=2)
+    return _of_few_colours(_png(figure, 120))
 
 
 def ranking_figure(rows: Sequence[RankedImages], title: str) -> bytes:
@@ -105,7 +130,14 @@ def _wrapped(text: str, width: int, most: int = 4) -> str:
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), width, max_lines=most, placeholder=" …"))
 
 
-def _png(figure: Any) -> bytes:
+def _of_few_colours(picture: bytes) -> bytes:
+    """A PNG with a palette: a third of the size."""
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DOTS, facecolor="white", metadata={"Software": None})
+    PIL.Image.open(io.BytesIO(picture)).convert("RGB").quantize(160).save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _png(figure: Any, dots: int = DOTS) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dots, facecolor="white", metadata={"Software": None})
     return file.getvalue()

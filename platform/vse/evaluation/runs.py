@@ -6,10 +6,12 @@ from typing import Protocol
 
 import numpy as np
 import PIL.Image
+from torch import Tensor
 
 from vse.data.records import Records, Split
-from vse.data.source import Truth
+from vse.data.source import SceneGraphs, Truth
 from vse.evaluation.codes import Codes
+from vse.evaluation.item_vectors import Side
 from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.retrieval import Encoded, ScoresParts
 from vse.evaluation.saliency import Saliency
@@ -59,6 +61,10 @@ class Runs(Protocol):
         """Short texts as captions. A family with an encoder of components encodes a text with one component by it."""
         ...
 
+    def vectors(self, codes: Encoded, side: Side) -> Tensor:
+        """One vector (items, dim) for each image or caption; products are the mean of the runs' cosines."""
+        ...
+
     def encode_regions(self, ids: Sequence[str]) -> Encoded:
         """Regions of images of the data set by their ids, of a single run."""
         ...
@@ -86,6 +92,11 @@ class Runs(Protocol):
     @property
     def judge(self) -> Truth | None:
         """Whether a text is true of an image, by the image's id; None if the source does not know."""
+        ...
+
+    @property
+    def scene_graphs(self) -> SceneGraphs | None:
+        """What is in an image, by its id; None if the source does not know."""
         ...
 
     def unknown_words(self, texts: Iterable[str]) -> float:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from vse import registry
 from vse.data.images import UnreadableImage
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
+from vse.evaluation.item_vectors import Mixes
 from vse.evaluation.jacobians import occurrence_texts
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.retrieval import score_matrix, spans
@@ -43,16 +44,6 @@ PARSER = "parser"  # folder of a parser that is not an installed package
 WEIGHTS = "backbone"  # file of backbone weights; its suffix names the format
 
 IMAGES_AT_ONCE = 512  # in one block of scores; codes of 512 maps of 49 regions and 1,024 numbers are 103 MB
-
-
-@runtime_checkable
-class Mixes(Protocol):
-    """A family whose caption vector is a mix of two codes at inference (UniVSE: u_cap of u_sent and u_comp)."""
-
-    @property
-    def alpha(self) -> Tensor | float: ...
-
-    def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor: ...
 
 
 class Embedder:

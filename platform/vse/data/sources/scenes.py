@@ -11,8 +11,8 @@ from vse.data.scenes.interpret import interpret
 from vse.data.scenes.layout import CANVAS, Address, scene_of
 from vse.data.scenes.layout import Box as Pixels
 from vse.data.scenes.meaning import clear_relations, holds, truth_matrix
-from vse.data.scenes.world import REVISION, WORDINGS
-from vse.data.source import DataLocation, Source, SourceConfig, Truth
+from vse.data.scenes.world import ATTRIBUTES, REVISION, WORDINGS
+from vse.data.source import DataLocation, SceneGraphs, Source, SourceConfig, Truth
 from vse.errors import InputError
 from vse.registry import register
 
@@ -88,6 +88,33 @@ class Scenes(Source):
             assert meaning is not None, f"not a caption of a scene: {caption.text}"
             meanings.append(meaning)
         return truth_matrix(meanings, [scene_of(image.uri) for image in part.images])
+
+    @staticmethod
+    def scene_graphs(records: Records) -> SceneGraphs:
+        """Nouns, attributes that captions may state, and clear relations; of two that say the same, one."""
+        uris = {image.id: image.uri for image in records.images}
+        return lambda image: scene_graph(uris[image])
+
+
+_SAME = {"right": "left", "below": "above", "front": "behind"}  # "a right of b" says what "b left of a" does
+
+
+def scene_graph(uri: str) -> frozenset[tuple[str, ...]]:
+    """The nouns, pairs and triples of a `scene:` address."""
+    scene = scene_of(uri)
+    stated = {word for words in ATTRIBUTES.values() for word in words}
+    elements = set[tuple[str, ...]]()
+    for thing in scene.things:
+        elements |= {(thing.noun,)} | {(word, thing.noun) for word in (thing.colour, thing.size, thing.pattern)}
+    elements = {each for each in elements if len(each) == 1 or each[0] in stated}
+    for a, name, b in clear_relations(scene):
+        subject, other = scene.things[a].noun, scene.things[b].noun
+        if name in _SAME:
+            subject, name, other = other, _SAME[name], subject
+        elif name == "next":
+            subject, other = sorted((subject, other))
+        elements.add((subject, name, other))
+    return frozenset(elements)
 
 
 def boxes_of(uri: str) -> tuple[Box, ...]:

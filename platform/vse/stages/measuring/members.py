@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 import PIL.Image
 import torch
+from torch import Tensor
 
 from vse import registry
 from vse.config import fingerprint
 from vse.data.images import UnreadableImage, open_image
 from vse.data.places import AddressError
 from vse.data.records import Records, Split
-from vse.data.source import Truth, source_of, true_pairs
+from vse.data.source import SceneGraphs, Truth, source_of, true_pairs
 from vse.errors import InputError
 from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
 from vse.evaluation.codes import Codes, encode_captions, encode_images
 from vse.evaluation.component_queries import EncodesComponents
 from vse.evaluation.dropped_parses import DroppedParses
-from vse.evaluation.ensemble import Ensemble, joined
+from vse.evaluation.ensemble import Ensemble, joined, of_model
+from vse.evaluation.item_vectors import Side, item_vectors
 from vse.evaluation.jacobians import occurrence_texts
 from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.saliency import Saliency, SaliencyReader
@@ -209,6 +211,14 @@ class Members:
         """Short texts, as each member encodes them."""
         return joined([member.encode_phrases(texts, components) for member in self.each])
 
+    def vectors(self, codes: Encoded, side: Side) -> Tensor:
+        """One vector (items, dim) for each image or caption; products are the mean of the members' cosines."""
+        each = [
+            item_vectors(member.trained.family, of_model(codes, k), side, member.settings)
+            for k, member in enumerate(self.each)
+        ]
+        return torch.cat(each, dim=1) / len(each) ** 0.5
+
     def encode_regions(self, ids: Sequence[str]) -> Encoded:
         """Regions of images of the data set, as the first member encodes them."""
         family, features = self.each[0].trained.family, self.each[0].material.features
@@ -282,6 +292,12 @@ class Members:
         """Whether a text is true of an image, if the source knows."""
         source = source_of(self.each[0].config.data)
         return source.truth(self.records) if source.knows_truth else None
+
+    @property
+    def scene_graphs(self) -> SceneGraphs | None:
+        """What is in an image, if the source knows."""
+        source = source_of(self.each[0].config.data)
+        return source.scene_graphs(self.records) if source.knows_truth else None
 
     def examples(self, part: Split) -> Examples:
         """The arrays that the first member reads of a split."""
