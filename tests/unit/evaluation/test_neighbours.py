@@ -145,7 +145,7 @@ class Runs(MadeUpRuns):
         split = split_of(image, len(sizes))
         texts = [f"{' '.join(each) or 'nothing'} {k}" for k, each in enumerate(nouns)]
         self.known = {text: joined(*((noun,) for noun in each)) for text, each in zip(texts, nouns, strict=True)}
-        rows = [row for place in order for row in np.flatnonzero(image == place)]
+        rows = [int(row) for place in order for row in np.flatnonzero(image == place)]
         images = tuple(split.images[place] for place in order)
         captions = tuple(Caption(f"caption {row}", split.images[image[row]].id, texts[row]) for row in rows)
         self.records = Records("made up", images, captions)
@@ -167,7 +167,7 @@ class Runs(MadeUpRuns):
         return PIL.Image.new("RGB", (40, 30), "teal")
 
 
-def measure(runs, folds=1, **keys):
+def measure(runs, folds=1, **keys) -> Any:
     context = Context(runs, runs.split, Protocol(name="all", split="test", folds=folds), {}, whole=True)
     return measured(NeighboursTask(NeighboursTask.Config(**keys)), context)
 
@@ -208,7 +208,10 @@ def test_the_task_against_a_loop(seed, truth):
     values, pictures, _ = measure(runs, number=2)
     v, u = runs.codes[0]["images"], runs.codes[1]["captions"]
     of_images = [known[id_] for id_ in ids]
-    cases = {f"image/{truth}": (v, of_images, range(7)), "caption/components": (u, said, image)}
+    cases: dict[str, tuple[Any, Any, Any]] = {
+        f"image/{truth}": (v, of_images, range(7)),
+        "caption/components": (u, said, image),
+    }
     if truth != "components":
         cases[f"caption/{truth}"] = (u, [of_images[k] for k in image], image)
     assert len(values) == 4 * len(cases)
