@@ -211,7 +211,7 @@ class Members:
         """Short texts, as each member encodes them."""
         return joined([member.encode_phrases(texts, components) for member in self.each])
 
-    def vectors(self, codes: Encoded, side: Side) -> Tensor:
+    def vectors(self, codes: Mapping[str, Tensor], side: Side) -> Tensor:
         """One vector (items, dim) for each image or caption; products are the mean of the members' cosines."""
         each = [
             item_vectors(member.trained.family, of_model(codes, k), side, member.settings)
