@@ -221,6 +221,14 @@ _UNREADABLE |= set(_OPTIONAL) - set(ENDINGS)
 _NAMED = 5  # endings that the line about other files names
 
 
+def files_below(root: str, endings: tuple[str, ...]) -> list[str]:
+    """Sorted paths of the files below a folder, at any depth, that have one of these endings; hidden ones are skipped.
+
+    Raises InputError if a folder on S3 cannot be listed.
+    """
+    return sorted(path for path in _walk(root) if path.lower().endswith(endings) and not _is_hidden(path))
+
+
 def picture_files(root: str, key: str) -> tuple[list[str], str]:
     """The picture files below a folder, at any depth, and a line about the other files in it.
 

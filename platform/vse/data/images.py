@@ -13,12 +13,13 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
+from vse.data.containers import EntryError, read_entry, split_entry
 from vse.data.image_files import places_of
 from vse.data.regions import cropped, sides_of, split_uri
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
 from vse.storage.folder import Folder
-from vse.storage.user_files import placeholder, unfetched_link
+from vse.storage.user_files import is_remote, placeholder, unfetched_link
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
@@ -39,8 +40,8 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
 
     Args:
-        uri: a `scene:` address, a file:// or s3:// address, or a path. A fragment may name a region of the picture
-            (`vse.data.regions`).
+        uri: a `scene:` address, a file:// or s3:// address, or a path. A fragment may name an entry of that file
+            (`vse.data.containers`), a region of the picture (`vse.data.regions`), or both.
         root: the folder or s3:// address that a path is relative to. If there is no such file, the one file below it
             that the path can mean is read (`places_of`).
 
@@ -56,10 +57,18 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     if uri.startswith("scene:"):
         return PIL.Image.fromarray(render(uri))
     tried: list[str] = []
-    for place in places_of(root, uri):
-        tried.append(place)
-        if (data := _read(place)) is not None:
-            return decode_image(data)
+    file, entry = split_entry(uri)
+    while file:
+        named = ""
+        for place in places_of(root, file):
+            tried.append(place)
+            data = _read(place, entry)
+            if isinstance(data, bytes):
+                return decode_image(data)
+            if data is not None:
+                named = data
+                break
+        file, entry = named, ""  # the container names a file
     raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), MISSING))
 
 
@@ -78,17 +87,22 @@ def decode_image(data: bytes) -> PIL.Image.Image:
     return _decode(data)
 
 
-def _read(place: str) -> bytes | None:
-    """The bytes at a path or address, None if nothing is there."""
-    if place.startswith("s3://"):
+def _read(place: str, entry: str = "") -> bytes | str | None:
+    """The bytes at a path or address or of an entry there, None if there is no file; a path if an entry names one."""
+    remote = is_remote(place)
+    if remote and not entry:
         return _fetch(place)
     try:
-        if not stat.S_ISREG(os.stat(place).st_mode):
+        if not remote and not stat.S_ISREG(os.stat(place).st_mode):
             raise UnreadableImage("is not a file")  # a pipe would keep its reader waiting forever
+        if entry:
+            return read_entry(place, entry)
         with open(place, "rb") as file:
             return file.read()
     except FileNotFoundError:
         return None
+    except EntryError as error:
+        raise UnreadableImage(str(error)) from None
     except OSError as error:
         if error.errno in _NOT_OF_THE_FILE:
             raise StorageError(f"{place}: cannot be read now: {error.strerror}") from None

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import functools
+import hashlib
 import json
 import logging
 import math
@@ -168,8 +169,28 @@ class SplitNames:
             self._translated[name] = meaning
         return meaning
 
+    def meaning(self, name: str) -> str:
+        """The split that a name means; empty if it means none."""
+        return self._meanings.get(name.strip().lower(), "")
+
     def log(self) -> None:
         """Log one line with all translated names, if there are any."""
         if self._translated:
             names = ", ".join(f"{name!r} as {meaning}" for name, meaning in self._translated.items())
             notice(f"{self._path}: reading the splits {names}")
+
+
+def drawn_split(image: str, seed: int, val: float, test: float) -> str:
+    """The split of an image by a hash of its id, so that added images do not move others.
+
+    Args:
+        image: its id.
+        seed: which images go to validation and test.
+        val: share of the images for validation.
+        test: share of the images for the test.
+    """
+    digest = hashlib.sha256(f"{seed} {image}".encode("utf-8", "surrogatepass")).digest()
+    share = int.from_bytes(digest[:8], "big") / 2**64
+    if share < val:
+        return "val"
+    return "test" if share < val + test else "train"

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vse import registry
+from vse.data.containers import file_of
 from vse.data.image_files import Located, locate
 from vse.data.images import MISSING
 from vse.data.records import Image, Records
-from vse.data.regions import split_uri
 from vse.display.progress import Progress
 from vse.errors import InputError, by_reason, grouped_reasons
 from vse.features.store import REJECTS, write_rejects
@@ -136,13 +136,13 @@ def located(
 
 
 def _file_of(image: Image) -> str:
-    """The address of the file, without the region of it that the image may be."""
-    return split_uri(image.uri)[0]
+    """The address of the file, without the entry or region of it that the image may be."""
+    return file_of(image.uri)[0]
 
 
 def _moved(image: Image, elsewhere: Mapping[str, str]) -> Image:
-    file, region = split_uri(image.uri)
-    return replace(image, uri=elsewhere[file] + region) if file in elsewhere else image
+    file, fragment = file_of(image.uri)
+    return replace(image, uri=elsewhere[file] + fragment) if file in elsewhere else image
 
 
 def path_lines(records: Records, data: ComponentConfig, backbone: ComponentConfig) -> Iterator[str]:

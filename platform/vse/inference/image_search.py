@@ -12,6 +12,7 @@ from jaxtyping import Float32
 
 from vse import registry
 from vse.config import knob
+from vse.data.containers import file_of
 from vse.data.image_files import picture_files
 from vse.data.places import below
 from vse.data.records import Image, Records, Split
@@ -108,7 +109,8 @@ class SearchResult:
 def place_of(uri: str, root: str) -> str:
     """The path or address of an image; its URI if it has none, like a rendered scene."""
     try:
-        return uri if uri.startswith("scene:") else below(root, uri)
+        file, fragment = file_of(uri)
+        return uri if uri.startswith("scene:") else below(root, file) + fragment
     except InputError:
         return uri
 

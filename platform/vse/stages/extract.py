@@ -19,9 +19,9 @@ from vse import registry
 from vse.cluster.runtime import Cluster, in_trial, running_ray
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint, knob
+from vse.data.containers import file_of
 from vse.data.places import below
 from vse.data.records import Image, Records
-from vse.data.regions import split_uri
 from vse.display.progress import Progress
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
@@ -280,7 +280,7 @@ class _Work:
 
     def address(self, image: str) -> str:
         """Where the image of that id is looked for."""
-        return below(self.root, split_uri(next(each.uri for each in self.records.images if each.id == image))[0])
+        return below(self.root, file_of(next(each.uri for each in self.records.images if each.id == image))[0])
 
     @property
     def shard_rows(self) -> int:

@@ -13,9 +13,9 @@ from vse import registry
 from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
+from vse.data.containers import file_of
 from vse.data.image_files import places_of
 from vse.data.records import Records
-from vse.data.regions import split_uri
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.features.rejects import path_lines
@@ -128,7 +128,7 @@ def local_reads(
 def _some(records: Records, root: str) -> Iterator[str]:
     images = records.images
     for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
-        places = places_of(root, split_uri(images[k].uri)[0])
+        places = places_of(root, file_of(images[k].uri)[0])
         written = next(places)
         if not named_files.is_remote(written):
             yield written if os.path.isfile(written) else next(filter(os.path.isfile, places), written)

@@ -7,12 +7,14 @@ A placeholder lies where a binary file was never fetched: a pointer of Git LFS o
 Decoders call all of these damaged, so they are recognised here, with the way to fetch the file.
 """
 
+import contextlib
 import functools
 import hashlib
+import io
 import os
 import re
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from vse.errors import InputError
 from vse.storage.files import local_path, sha256_of_file
@@ -22,6 +24,7 @@ from vse.storage.object_store import ObjectStore
 
 PART = 1 << 26  # bytes of one request
 _TRIES = 3
+_HOP = 1 << 16  # bytes fetched around each place of a file that is read in parts
 
 
 def is_remote(address: str) -> bool:
@@ -68,6 +71,71 @@ def digest(address: str) -> str:
         raise InputError(f"{address}: cannot be read: {error.strerror}") from None
 
 
+def version(address: str) -> tuple[int, str]:
+    """(size in bytes, what changes whenever the file is written). Raises InputError if there is no such file."""
+    if is_remote(address):
+        return _size_and_tag(*_object(address), address)
+    try:
+        stat = local_path(address).stat()
+    except OSError as error:
+        raise InputError(f"{address}: cannot be read: {error.strerror}") from None
+    return stat.st_size, str(stat.st_mtime_ns)
+
+
+def open_file(address: str) -> IO[bytes]:
+    """The file, opened to read parts of it; from S3 only those are fetched. Raises InputError if it cannot be read."""
+    try:
+        return io.BufferedReader(_ObjectStream(address), _HOP) if is_remote(address) else local_path(address).open("rb")
+    except OSError as error:
+        raise InputError(f"{address}: cannot be read: {error.strerror}") from None
+
+
+def read_range(address: str, start: int, stop: int) -> bytes:
+    """Bytes `start` up to `stop`, exclusive; fewer if the file ends before. Raises OSError if it cannot be read."""
+    if not is_remote(address):
+        with local_path(address).open("rb") as stream:
+            stream.seek(start)
+            return stream.read(stop - start)
+    store, name = _object(address)
+    for _ in range(_TRIES):
+        size, tag = _size_and_tag_once(store, name, address)
+        with contextlib.suppress(FileExistsError):  # the object was rewritten
+            return store.read_range(name, start, min(stop, size), tag) if start < min(stop, size) else b""
+        _size_and_tag_once.cache_clear()
+    raise InputError(f"{address}: changes while it is read; name a file that nobody writes to")
+
+
+class _ObjectStream(io.RawIOBase):
+    """An object on S3 as a file that is read in parts; all parts are of one version."""
+
+    def __init__(self, address: str) -> None:
+        self._address, (self._store, self._name) = address, _object(address)
+        self._size, self._tag = _size_and_tag(self._store, self._name, address)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._at + len(buffer), self._size)
+        if self._at >= stop:
+            return 0
+        try:
+            data = self._store.read_range(self._name, self._at, stop, self._tag)
+        except FileExistsError:
+            raise InputError(f"{self._address}: changes while it is read; name a file that nobody writes to") from None
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
 def ends(address: str, span: int) -> tuple[int, bytes, bytes]:
     """(size of the file in bytes, its first `span` bytes, its last `span` bytes). Raises InputError."""
     if is_remote(address):
@@ -102,6 +170,15 @@ def _size_and_tag(store: ObjectStore, name: str, address: str) -> tuple[int, str
     info = store.info(name) if name else None
     if info is None:
         raise InputError(f"{address}: no such file")
+    return info.size, info.tag
+
+
+@functools.lru_cache(maxsize=64)
+def _size_and_tag_once(store: ObjectStore, name: str, address: str) -> tuple[int, str]:
+    """Raises FileNotFoundError if there is no such object."""
+    info = store.info(name)
+    if info is None:
+        raise FileNotFoundError(address)
     return info.size, info.tag
 
 

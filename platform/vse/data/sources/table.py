@@ -1,6 +1,5 @@
 """A table of captions that anybody can write: text between separators, or JSON, with the columns image and caption."""
 
-import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -8,9 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vse.config import knob
-from vse.data.reading import SplitNames, decode, notice
+from vse.data.reading import SplitNames, decode, drawn_split, notice
 from vse.data.records import Caption, Image, Records
-from vse.data.source import DataLocation, RecordsBuilder, Source, SourceConfig, inside, readable_name, stem
+from vse.data.source import (
+    DataLocation,
+    RecordsBuilder,
+    Source,
+    SourceConfig,
+    inside,
+    readable_name,
+    stem,
+)
 from vse.data.table_files import delimited, json_table
 from vse.data.table_rows import Chooser, Row, rows_of
 from vse.errors import InputError
@@ -133,11 +140,7 @@ class Table(Source):
             )
 
     def _drawn(self, image: str) -> str:
-        digest = hashlib.sha256(f"{self.config.seed} {image}".encode("utf-8", "surrogatepass")).digest()
-        share = int.from_bytes(digest[:8], "big") / 2**64
-        if share < self.config.val:
-            return "val"
-        return "test" if share < self.config.val + self.config.test else "train"
+        return drawn_split(image, self.config.seed, self.config.val, self.config.test)
 
 
 def _tables(location: DataLocation) -> list[str]:
