@@ -52,6 +52,9 @@ SMALL = {"fill_in_blank__epochs": 1, "fill_in_blank__dim": 8, "attacks__words": 
 
 def may_be_absent(task: str, metric: str, config: RunConfig) -> bool:
     """Whether a metric may have no value in this small setting."""
+    if task == "neighbours":  # images are compared by one truth only: scenes by their graphs, regions by their captions
+        truth = "components" if of_phrases(config) else "graph"
+        return f"/{truth}/" not in metric and "caption/components" not in metric
     reasons = [NOT_ALWAYS]
     reasons += [NOT_OF_PHRASES] if of_phrases(config) else []
     reasons += [NOT_OF_SENTENCES] if family_inputs(config).sentence else []
