@@ -133,18 +133,21 @@ class TransformersEncoder(TextEncoder):
     def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector for each text, in order. Texts that are longer than the model reads are cut, with a warning."""
         encoded = np.empty((len(texts), self.dim), dtype=np.float32)
-        if self.config.pooling == "projected":
-            for low in range(0, len(texts), BATCH):
-                vectors = self._projected(texts[low : low + BATCH])
-                vectors = torch.nn.functional.normalize(vectors, dim=1) if self.config.unit else vectors
-                encoded[low : low + BATCH] = vectors.cpu().numpy()
-            return encoded
-        for rows, states in self._states(texts):
-            pooled = {"mean": states.mean(1), "cls": states[:, 0], "last": states[:, -1]}[self.config.pooling]
-            if self.config.unit:
-                pooled = torch.nn.functional.normalize(pooled, dim=1)
-            encoded[rows] = pooled.cpu().numpy()
+        for rows, vectors in self._pooled(texts):
+            vectors = torch.nn.functional.normalize(vectors, dim=1) if self.config.unit else vectors
+            encoded[rows] = vectors.cpu().numpy()
         return encoded
+
+    def _pooled(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:
+        """(numbers of some texts, their vectors (texts, dim) before scaling)."""
+        pooling = self.config.pooling
+        if pooling == "projected":
+            for low in range(0, len(texts), BATCH):
+                some = texts[low : low + BATCH]
+                yield range(low, low + len(some)), self._projected(some)
+            return
+        for rows, states in self._states(texts):
+            yield rows, states.mean(1) if pooling == "mean" else states[:, 0 if pooling == "cls" else -1]
 
     @torch.inference_mode()
     def _projected(self, texts: Sequence[str]) -> torch.Tensor:
@@ -228,14 +231,13 @@ class TransformersEncoder(TextEncoder):
                 )
             if hasattr(model, "vision_model"):  # backbones read the images
                 del model.vision_model
-            return tokenizer, model.eval().requires_grad_(False).to("cuda" if torch.cuda.is_available() else "cpu")
-        if model.config.is_encoder_decoder:
-            model = model.get_encoder()
-        if not hasattr(model.config, "hidden_size"):
-            raise InputError(
-                f"{name}: is a {type(model).__name__}, which reads more than text; name a model of text alone, or use "
-                "text.encoder.pooling=projected"
-            )
+        else:
+            model = model.get_encoder() if model.config.is_encoder_decoder else model
+            if not hasattr(model.config, "hidden_size"):
+                raise InputError(
+                    f"{name}: is a {type(model).__name__}, which reads more than text; name a model of text alone, or "
+                    "use text.encoder.pooling=projected"
+                )
         return tokenizer, model.eval().requires_grad_(False).to("cuda" if torch.cuda.is_available() else "cpu")
 
 
