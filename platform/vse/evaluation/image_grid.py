@@ -1,12 +1,13 @@
 """Figures of photographs with a line of text: ranked images of queries, nearest images, and what was read of images."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import PIL.Image
+
+from vse.display.png import figure_png
 
 RIGHT, WRONG, INK, SOFT = "#009E73", "#D55E00", "#222222", "#6B7280"  # of Okabe & Ito's palette, and two greys
 WIDTH = 7.0  # inches
@@ -62,7 +63,7 @@ def neighbour_figure(rows: Sequence[NeighbourImages], title: str) -> bytes:
             _draw(axis, image, SOFT)
             axis.set_title(f"overlap {overlap:.0%}", fontsize=7, color=RIGHT if overlap else WRONG, pad=3)
             axis.set_xlabel(_wrapped(common or "nothing in common", 22, 2), fontsize=6, color=SOFT, labelpad=2)
-    return _of_few_colours(_png(figure, 120))
+    return figure_png(figure, 120)
 
 
 def ranking_figure(rows: Sequence[RankedImages], title: str) -> bytes:
@@ -78,7 +79,7 @@ def ranking_figure(rows: Sequence[RankedImages], title: str) -> bytes:
         for axis, image, right in zip(line[1:], row.images, row.relevant, strict=False):
             _draw(axis, image, RIGHT if right else WRONG)
             axis.set_title("✓" if right else "✗", fontsize=8, color=RIGHT if right else WRONG, pad=2)
-    return _png(figure)
+    return figure_png(figure, DOTS)
 
 
 def reading_figure(rows: Sequence[ReadImage], title: str) -> bytes:
@@ -98,7 +99,7 @@ def reading_figure(rows: Sequence[ReadImage], title: str) -> bytes:
         for place, (answer, right) in enumerate(row.answers):
             sign, colour = ("✓", RIGHT) if right else ("✗", WRONG)
             text.text(0, top - 0.115 * place, f"{sign} {answer}", va="top", fontsize=6.5, color=colour)
-    return _png(figure)
+    return figure_png(figure, DOTS)
 
 
 def _figure(height: float, title: str) -> Any:
@@ -128,16 +129,3 @@ def _wrapped(text: str, width: int, most: int = 4) -> str:
     import textwrap
 
     return "\n".join(textwrap.wrap(text.replace("$", r"\$"), width, max_lines=most, placeholder=" …"))
-
-
-def _of_few_colours(picture: bytes) -> bytes:
-    """A PNG with a palette: a third of the size."""
-    file = io.BytesIO()
-    PIL.Image.open(io.BytesIO(picture)).convert("RGB").quantize(160).save(file, "PNG", optimize=True)
-    return file.getvalue()
-
-
-def _png(figure: Any, dots: int = DOTS) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=dots, facecolor="white", metadata={"Software": None})
-    return file.getvalue()

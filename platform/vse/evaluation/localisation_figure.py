@@ -1,11 +1,12 @@
 """The picture of localised phrases: photographs with the box of each phrase and the region that ranks first."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import PIL.Image
+
+from vse.display.png import figure_png
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 ACROSS, WIDTH, DOTS = 3, 9.0, 100
@@ -35,7 +36,7 @@ def localisation_figure(examples: Sequence[Example], recall: float) -> bytes:
     shown = examples[: 2 * ACROSS]
     rows = -(-len(shown) // ACROSS)
     with matplotlib.rc_context({"font.family": "DejaVu Sans", "font.size": 8}):
-        figure = Figure(figsize=(WIDTH, 3.5 * rows + 0.4), dpi=DOTS, layout="constrained")
+        figure = Figure(figsize=(WIDTH, 3.5 * rows + 0.4), layout="constrained")
         figure.suptitle(f"Dashed: annotated. Solid: ranked first. R@1 of all phrases: {recall:.1f} %", fontsize=9)
         axes = figure.subplots(rows, ACROSS, squeeze=False).ravel()
         for axis in axes:
@@ -54,9 +55,5 @@ def localisation_figure(examples: Sequence[Example], recall: float) -> bytes:
                 said = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
                 place = (0.0, -0.03 - 0.065 * number)
                 axis.text(*place, f"{mark} {said}", color=COLOURS[number], transform=axis.transAxes, va="top")
-        sink = io.BytesIO()
-        FigureCanvasAgg(figure).print_png(sink)
-    reduced = PIL.Image.open(sink).convert("RGB").quantize(255)
-    small = io.BytesIO()
-    reduced.save(small, "PNG", optimize=True)
-    return small.getvalue()
+        FigureCanvasAgg(figure)
+        return figure_png(figure, DOTS)

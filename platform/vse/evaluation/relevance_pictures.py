@@ -1,6 +1,5 @@
 """Relevance maps drawn on their pictures, as in UniVSE's Fig. 6."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import numpy as np
 import PIL.Image
 from jaxtyping import Float
 
+from vse.display.png import figure_png
 from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 
 _COLUMNS, _CELL = 4, 2.3  # pictures a row, inches of one
@@ -53,11 +53,7 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
         _draw(axis, each)
     if caption:
         figure.supxlabel(caption, fontsize=7)
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110, metadata={"Software": None})
-    small = io.BytesIO()
-    PIL.Image.open(file).convert("RGB").quantize(128).save(small, format="png", optimize=True)
-    return small.getvalue()
+    return figure_png(figure, 110)
 
 
 def _draw(axis: object, each: DrawnMap) -> None:

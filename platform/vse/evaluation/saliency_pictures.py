@@ -1,6 +1,5 @@
 """Saliency drawn as in VSE-C's Fig. 2: heat maps on a picture, and captions with shaded words, by run."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +11,7 @@ import PIL.ImageOps
 from jaxtyping import Float
 from PIL import ImageDraw, ImageFont
 
+from vse.display.png import small_png
 from vse.evaluation.relevance_maps import Rectangle
 from vse.evaluation.saliency import Saliency, normalized_to_maximum
 
@@ -93,9 +93,7 @@ def draw_saliency(blocks: Sequence[SaliencyBlock], names: Sequence[str], note: s
         pen.text((_MARGIN, top), line, font=_font(_NOTE), fill=_SOFT)
         top += 18
     _, _, right, _ = PIL.ImageOps.invert(sheet).getbbox() or (0, 0, WIDTH, height)
-    file, sheet = io.BytesIO(), sheet.crop((0, 0, min(right + _MARGIN, WIDTH), height))
-    sheet.quantize(160, dither=PIL.Image.Dither.NONE).save(file, format="png", optimize=True)
-    return file.getvalue()
+    return small_png(sheet.crop((0, 0, min(right + _MARGIN, WIDTH), height)))
 
 
 def _block(block: SaliencyBlock, names: Sequence[str]) -> PIL.Image.Image:

@@ -1,12 +1,13 @@
 """A figure of images with lists of words, one list for each table of word vectors."""
 
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import PIL.Image
+
+from vse.display.png import figure_png
 
 RIGHT, WRONG, NEITHER, INK = "#00724F", "#B3401A", "#6B7280", "#222222"
 MOST_LISTS = 4  # next to an image
@@ -58,11 +59,7 @@ def word_lists_figure(rows: Sequence[ShownImage], legend: Sequence[tuple[str, st
     for text, colour in legend:
         figure.text(place / width, 0.14 / height, text, color=colour, fontsize=7.5, weight="bold")
         place += 0.068 * len(text) + 0.35
-    file, small = io.BytesIO(), io.BytesIO()
-    figure.savefig(file, format="png", dpi=_DOTS)
-    # 256 colours: a third of the size
-    PIL.Image.open(file).convert("RGB").quantize(256, dither=PIL.Image.Dither.NONE).save(small, "png", optimize=True)
-    return small.getvalue()
+    return figure_png(figure, _DOTS)
 
 
 def _row(figure: Any, row: ShownImage, heading: Sequence[str], top: float, lists: int) -> None:
