@@ -12,7 +12,8 @@ import pytest
 LEVELS = ("process", "slow", "benchmark")
 SERVERS = ("s3_server", "s3_proxy")  # fixtures; whoever uses one is marked
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
-ALLOWED = ("git", "uname", "ldconfig")  # which provenance and the modules `platform` and `ctypes` of Python ask
+# What provenance and the modules `platform` and `ctypes` of Python ask, and matplotlib when it first looks for fonts.
+ALLOWED = ("git", "uname", "ldconfig", "fc-list")
 
 _started: list[str] = []
 

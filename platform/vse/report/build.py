@@ -6,12 +6,12 @@ from typing import Any
 
 from vse.cli.command import Request
 from vse.config import dotted, fingerprint, flatten, knob, typed
-from vse.display import markdown
 from vse.errors import DamagedError, InputError
 from vse.report import curve, reproduction_page, response
 from vse.report.alpha_page import write_report
-from vse.report.description import files_text, page_link
+from vse.report.description import PAGE
 from vse.report.files import RESULTS
+from vse.report.page_row import record_page
 from vse.report.response_page import BEST, write_response
 from vse.report.runs_page import read_reported, write_runs
 from vse.storage.folder import Folder
@@ -43,13 +43,7 @@ def build_report(request: Request) -> str:
     folder = workspace.report(name)
     write = _report_sweep if options.sweep else _report_runs
     headline, files = write(workspace, folder, request)
-    journal = workspace.journal(folder)
-    journal.start(f"report-{name}", name=f"report {name}", tags={"kind": "report"})
-    journal.files(files)
-    journal.describe("headline", page_link(folder))
-    journal.describe("result", files_text(files))
-    journal.describe("commands", markdown.commands([command_of(request)]))
-    journal.end("finished")
+    record_page(workspace, folder, "report", name, command_of(request), files, page=PAGE)
     outputs = {file.replace(".", "_"): folder.address(file) for file in files}
     return request.write_summary(folder, headline=headline, outputs=outputs)
 

@@ -9,16 +9,16 @@ from typing import Any
 from vse.cli.command import Request
 from vse.config import fingerprint, flatten, knob, to_dict
 from vse.display.escaping import one_line
-from vse.display.markdown import block, commands
+from vse.display.markdown import block
 from vse.errors import InputError
 from vse.evaluation.tasks import check_names, task
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
-from vse.report.description import files_text, page_link
 from vse.report.files import json_text, write_files
 from vse.report.measured import comparable, keyed, named
 from vse.report.page import provenance
+from vse.report.page_row import record_page
 from vse.stages import pipeline
 from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
@@ -59,16 +59,19 @@ def build_comparison(request: Request) -> str:
     name = options.name or f"runs-{fingerprint([options.runs, options.seeds, tasks_of(options), options.measure])}"
     folder, systems = workspace.comparison(name), comparison.systems
     files = write_files(folder, _files(comparison, command_of(request)))
-    journal = workspace.journal(folder)
-    journal.start(f"comparison-{name}", name=f"comparison {name}", tags={"kind": "comparison"})
-    journal.params({"runs": ",".join(run.name for system in systems for run in system.runs)})
     headline = _headline(comparison)
-    journal.metrics(headline)
-    journal.files(files)
-    journal.describe("headline", page_link(folder, "comparison.html"))
-    journal.describe("result", f"{block(terminal_lines(comparison))}\n\n{files_text(files)}")
-    journal.describe("commands", commands([command_of(request)]))
-    journal.end("finished")
+    record_page(
+        workspace,
+        folder,
+        "comparison",
+        name,
+        command_of(request),
+        files,
+        page="comparison.html",
+        runs=[run.name for system in systems for run in system.runs],
+        metrics=headline,
+        result=block(terminal_lines(comparison)),
+    )
     path = request.write_summary(
         folder,
         seeds=sorted({seed for system in systems for seed in system.seeds}),

@@ -29,6 +29,7 @@ from vse.evaluation.task import Context
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.report.build import command_of
 from vse.report.page import provenance, render
+from vse.report.page_row import record_page
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.members import Members
 from vse.stages.measuring.options import MeasureOptions
@@ -246,6 +247,7 @@ def build_gallery(request: Request) -> str:
     )
     folder = workspace.gallery(fingerprint([command_of(request), plan.fingerprints, *_weights(plan)]))
     folder.write_text(PAGE, page)
+    record_page(workspace, folder, "gallery", folder.name, command_of(request), [PAGE], page=PAGE, runs=names)
     return request.write_summary(
         folder,
         headline={"failures": len(failures), "images": len(pictures), "bytes": len(page.encode())},

@@ -19,6 +19,7 @@ from vse.inference.embedder import Embedder
 from vse.inference.image_search import place_of, query_image
 from vse.inference.picture_maps import PictureSaliency, draw_pictures, picture_of
 from vse.report.build import command_of
+from vse.report.page_row import record_page
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
 from vse.storage.folder import Folder
@@ -78,6 +79,9 @@ def build_saliency(request: Request) -> str:
         folder.write_bytes(MAPS, _maps(asked, options))
         outputs["maps" if captions else "page"] = folder.address(MAPS)
         headline["phrases"] = len(options.phrase)
+    files = [*((SALIENCY, NUMBERS) if captions else ()), *((MAPS,) if options.phrase else ())]
+    shown = asked.models
+    record_page(workspace, folder, "saliency", folder.name, command_of(request), files, page=files[0], runs=shown)
     return request.write_summary(folder, headline=headline, outputs=outputs)
 
 

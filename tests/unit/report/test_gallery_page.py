@@ -1,0 +1,135 @@
+"""A gallery of two tiny runs: what it shows, what goes to MLflow, and wrong requests."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.inference.test_embedder import train
+from tests.unit.report.pages import Outline
+from vse.cli.command import Request
+from vse.errors import InputError
+from vse.report.gallery_page import PAGE, GalleryOptions, build_gallery, foresee_gallery
+from vse.stages import pipeline
+from vse.stages.measuring.stage import measure
+from vse.stages.trained import encode_split, load_run
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace.open(str(tmp_path_factory.mktemp("gallery") / "workspace"))
+
+
+@pytest.fixture(scope="module")
+def runs(place: Workspace) -> tuple[str, ...]:
+    return tuple(train(place, name).run for name in ("univse_tiny", "vsepp_tiny"))
+
+
+def request(place: Workspace, **keys: Any) -> Request:
+    return Request(
+        job="show_gallery",
+        workspace=place.root.uri,
+        preset=None,
+        config=None,
+        options=GalleryOptions(**keys),
+        changed=frozenset(),
+        tracking=None,
+    )
+
+
+@pytest.fixture(scope="module")
+def page(place: Workspace, runs: tuple[str, ...]) -> str:
+    """Of every failure, of one caption and one image, and of two queries drawn each way."""
+    query = ("test_000001_0", "test_000002")
+    summary = json.loads(Path(build_gallery(request(place, runs=runs, query=query, draw=2, failures=99))).read_text())
+    return Path(summary["outputs"]["page"]).read_text()
+
+
+def shown(page: str, heading: str) -> list[str]:
+    """The sections of queries below a heading."""
+    parts = re.split(r"<h2>(Failures|Queries asked for|Queries drawn)", page)
+    (part,) = [text for name, text in zip(parts[1::2], parts[2::2], strict=True) if name == heading]
+    return re.findall(r'<section class="search".*?</section>', part, re.DOTALL)
+
+
+def test_every_tag_is_closed_and_the_page_needs_no_other_file(page: str) -> None:
+    outline = Outline(page.replace("<!doctype html>", ""))
+    assert not outline.links
+    assert "Failures: the worst ranks first" in outline.text
+
+
+def test_failures_are_the_queries_whose_best_right_answer_is_not_first(
+    place: Workspace, runs: tuple[str, ...], page: str
+) -> None:
+    """In the order of the first run, against ranks from a sort of its scores."""
+    trained = load_run(place.run(runs[0]))
+    codes = encode_split(trained, pipeline.prepare(trained.config, place), "test")
+    scores, caption_to_image = trained.family.scores(codes.images, codes.captions), codes.caption_to_image
+    expected = []
+    for caption, image in enumerate(caption_to_image.tolist()):
+        rank = 1 + int((scores[:, caption] > scores[image, caption]).sum())
+        if rank > 1:
+            expected.append(rank)
+    ranks = [
+        int(re.search(r"right answer: rank (\d+)", section)[1])  # type: ignore[index]  # every section has one
+        for section in shown(page, "Failures")
+        if 'data-pool="sentence to images"' in section
+    ]
+    assert ranks == sorted(expected, reverse=True)
+
+
+def test_adversaries_are_among_the_answers_of_attacks_only(page: str) -> None:
+    pools = {
+        bool(re.search(r'<li class="adversary"', section)): re.search(r'data-pool="([^"]*)"', section)
+        for section in shown(page, "Failures")
+    }
+    assert "attack" in pools[True][1]  # type: ignore[index]  # every section names its pool
+    for section in shown(page, "Failures"):
+        if "attack" not in re.search(r'data-pool="([^"]*)"', section)[1]:  # type: ignore[index]
+            assert 'class="adversary"' not in section
+
+
+def test_a_caption_asked_for_meets_images_and_an_image_every_pool_of_captions(page: str) -> None:
+    sections = shown(page, "Queries asked for")
+    assert sum('data-pool="sentence to images"' in each for each in sections) == 1
+    assert sum('data-pool="image to sentences"' in each for each in sections) == 1
+    assert any("attack" in each.partition(">")[0] for each in sections)
+    assert len(shown(page, "Queries drawn")) == 4
+
+
+def test_the_page_becomes_an_artifact_of_a_row_in_mlflow(place: Workspace, runs: tuple[str, ...], page: str) -> None:
+    folders = [folder for folder, _ in place.root.child("galleries").folders_with(PAGE)]
+    (folder,) = [each for each in folders if each.read_bytes(PAGE).decode() == page]
+    state = read(place.journal(folder).path)
+    assert state.tags["kind"] == "gallery"
+    assert state.params["runs"] == ",".join(runs)
+    assert [path for path, _ in state.artifacts] == [PAGE]
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"runs": ("nope",)}, "runs=nope: no such run; there are "),
+        ({"query": ("zzz",)}, "query=zzz: no caption of split test, nor an image with captions; ids are such as "),
+    ],
+)
+def test_wrong_requests_end_in_one_line(place: Workspace, runs: tuple[str, ...], keys: dict, line: str) -> None:
+    with pytest.raises(InputError) as error:
+        build_gallery(request(place, **{"runs": runs[:1], **keys}))
+    assert str(error.value).startswith(line)
+
+
+def test_a_run_named_twice_is_refused_by_the_dry_run_too(place: Workspace, runs: tuple[str, ...]) -> None:
+    for do in (build_gallery, lambda request: list(foresee_gallery(request))):
+        with pytest.raises(InputError, match=r"^runs: a run is named twice$"):
+            do(request(place, runs=(runs[0], runs[0])))
+
+
+def test_measuring_is_not_disturbed(place: Workspace, runs: tuple[str, ...], page: str) -> None:
+    """A gallery scores by itself: an evaluation afterwards finds nothing half made."""
+    metrics = measure([place.run(runs[0])], place.run(runs[0]).child("evaluation"), place, ("retrieval",)).metrics
+    assert metrics["test/rsum"] > 0
