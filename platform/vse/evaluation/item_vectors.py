@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vse.evaluation.retrieval import Encoded
+from vse.models.family import Family
 
 Side = Literal["images", "captions"]
 _SETS = {"images": "regions", "captions": "words"}
@@ -46,3 +47,8 @@ def item_vectors(
         several = codes[_SETS[side]].float()
         vectors = several.sum(1) / (several != 0).any(-1).sum(1, keepdim=True).clamp_min(1)
     return F.normalize(vectors.float(), dim=-1)
+
+
+def scores_by_product(family: Family) -> bool:
+    """Whether the family's score is the inner product of one vector of an image and one of a caption."""
+    return isinstance(family, Mixes) or type(family).score_parts is Family.score_parts

@@ -14,7 +14,7 @@ from vse import registry
 from vse.data.images import UnreadableImage
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
-from vse.evaluation.item_vectors import Mixes
+from vse.evaluation.item_vectors import Mixes, scores_by_product
 from vse.evaluation.jacobians import occurrence_texts
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.retrieval import score_matrix, spans
@@ -103,7 +103,7 @@ class Embedder:
         """
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for features in self.features(pictures):
-            parts.append(_to_numpy(_vectors(self.trained, encode_images(self.trained.family, features), "images")))
+            parts.append(self.vectors_of_images(features))
         return np.concatenate(parts)
 
     def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
@@ -113,7 +113,25 @@ class Embedder:
         """
         if not texts:
             return np.empty((0, self.dim), np.float32)
-        return _to_numpy(_caption_vectors(self.trained, encode_captions(self.trained.family, self.read(texts))))
+        return self.vectors_of_captions(self.read(texts))
+
+    def vectors_of_images(self, features: np.ndarray) -> Float32[np.ndarray, "images dim"]:
+        """Like `encode_images`, for features in an array (images, ...)."""
+        return _to_numpy(_vectors(self.trained, encode_images(self.trained.family, features), "images"))
+
+    def vectors_of_captions(self, texts: Texts) -> Float32[np.ndarray, "texts dim"]:
+        """Like `encode_captions`, for sentences from `read`."""
+        return _to_numpy(_caption_vectors(self.trained, encode_captions(self.trained.family, texts)))
+
+    def check_one_vector(self) -> None:
+        """Raises InputError if the family's score is not the inner product of one vector of an image and one of a
+        caption, so that no index of vectors and no pair of exported towers ranks as it does."""
+        if not scores_by_product(self.trained.family):
+            name = registry.name_of("family", self.trained.config.model)
+            raise InputError(
+                f"{self.trained.checkpoint}: the score of family {name} is not the inner product of one vector of an "
+                "image and one of a caption, so vectors alone do not rank as it does"
+            )
 
     def scores(
         self, pictures: Sequence[Picture], texts: Sequence[str], alpha: float | None = None

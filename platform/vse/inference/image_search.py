@@ -15,15 +15,11 @@ from vse.config import knob
 from vse.data.containers import file_of
 from vse.data.image_files import picture_files
 from vse.data.places import below
-from vse.data.records import Image, Records, Split
+from vse.data.records import Image, Records
 from vse.data.source import has_word
-from vse.display.progress import Progress
-from vse.errors import Diverged, InputError, by_reason
-from vse.features.store import StoredFeatures
+from vse.errors import Diverged, InputError
 from vse.inference.embedder import Embedder
-from vse.stages.describe import describe, without
-from vse.stages.extract import stored_features
-from vse.stages.parse import parse_dataset
+from vse.inference.inputs import FolderPictures, SplitData, pictures_root
 from vse.storage import user_files as named_files
 from vse.text.tokens import as_caption, pictographs, words
 from vse.training.config import RunConfig
@@ -155,7 +151,7 @@ def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     queries = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
     if options.images:
-        files, others = picture_files(_folder(options), "images")
+        files, others = picture_files(pictures_root(options.images), "images")
         if others:
             yield others
         yield f"search {len(files)} pictures in {options.images} by {queries}"
@@ -180,7 +176,8 @@ def search(workspace: Workspace, options: SearchOptions) -> SearchResult:
     try:
         if options.images:
             return _in_folder(embedder, sentences, options)
-        data = _Data.of(embedder, workspace, options)
+        look = (lambda records, root: query_image(records, root, options.image)) if options.image else None
+        data = SplitData.of(embedder, workspace, options.split, look)
         return _in_split(embedder, data, sentences, options) if sentences else _captions(embedder, data, options)
     except Diverged as error:
         raise Diverged(f"run={options.run}: {error}") from None
@@ -194,52 +191,14 @@ def _embedder(workspace: Workspace, options: SearchOptions) -> Embedder:
     return embedder
 
 
-def _folder(options: SearchOptions) -> str:
-    return options.images if named_files.is_remote(options.images) else os.path.expanduser(options.images)
-
-
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """A split of a run's data set with its features."""
-
-    config: RunConfig
-    workspace: Workspace
-    described: Records
-    records: Records  # without the images that have no features
-    part: Split
-    features: StoredFeatures
-    root: str
-
-    @classmethod
-    def of(cls, embedder: Embedder, workspace: Workspace, options: SearchOptions) -> "_Data":
-        config = embedder.trained.config
-        described, root = describe(config, workspace), registry.build("source", config.data).image_root
-        described.split(options.split)  # raises for an unknown split before anything is extracted
-        if options.image:
-            query_image(described, root, options.image)
-        outputs = (embedder.trained.family.inputs.image,)
-        features = stored_features(config, workspace, described, outputs)
-        records = without(described, set(features.store.rejects))
-        return cls(config, workspace, described, records, records.split(options.split), features, root)
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        return {"records": self.records.fingerprint, "features": self.features.store.fingerprint}
-
-    @property
-    def name(self) -> str:
-        return f"split {self.part.name} of {self.records.name}"
-
-
-def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options: SearchOptions) -> SearchResult:
-    part, output = data.part, embedder.trained.family.inputs.image
+def _in_split(embedder: Embedder, data: SplitData, sentences: Sequence[str], options: SearchOptions) -> SearchResult:
+    part = data.part
     captions, images_by_text = defaultdict[int, list[str]](list), defaultdict[str, set[int]](set)
     for caption, image in zip(part.captions, part.caption_to_image.tolist(), strict=True):
         captions[image].append(caption.text)
         images_by_text[_normalised(caption.text)].add(image)
     items = [Item(image.id, image.uri, captions[k][0]) for k, image in enumerate(part.images)]
-    features = data.features.array(output, tuple(image.id for image in part.images))
-    scores = embedder.scores_of([features], embedder.read(sentences), options.alpha)
+    scores = embedder.scores_of([data.array()], embedder.read(sentences), options.alpha)
     true = [images_by_text.get(_normalised(text), ()) for text in sentences]
     answers = _image_answers(embedder, sentences, scores, items, true, options.top)
     where = {"what": "images", "among": data.name, "number": len(items), "root": data.root}
@@ -247,57 +206,26 @@ def _in_split(embedder: Embedder, data: _Data, sentences: Sequence[str], options
 
 
 def _in_folder(embedder: Embedder, sentences: Sequence[str], options: SearchOptions) -> SearchResult:
-    root = _folder(options)
-    (files, others), rejects = picture_files(root, "images"), dict[int, str]()
-    if others:
-        log.warning("%s", others)
-    features = _counted(embedder.features(files, root, rejects), len(files), rejects)
-    scores = embedder.scores_of(features, embedder.read(sentences), options.alpha)
-    reasons = {files[number]: reason for number, reason in rejects.items()}
-    _report_rejects(reasons, len(files), options.images)
-    items = [Item(file, file, "") for number, file in enumerate(files) if number not in rejects]
+    pictures = FolderPictures(embedder, options.images)
+    scores = embedder.scores_of(pictures.features("search"), embedder.read(sentences), options.alpha)
+    pictures.report_rejects()
+    items = [Item(file, file, "") for file in pictures.readable]
     answers = _image_answers(embedder, sentences, scores, items, [()] * len(sentences), options.top)
-    where = {"what": "pictures", "among": f"folder {options.images}", "number": len(items), "root": root}
-    return _result(embedder, options, {}, **where, answers=answers, rejects=reasons)
+    where = {"what": "pictures", "among": f"folder {options.images}", "number": len(items), "root": pictures.root}
+    return _result(embedder, options, {}, **where, answers=answers, rejects=pictures.rejects)
 
 
-def _counted(batches: Iterator[np.ndarray], total: int, rejects: Mapping[int, str]) -> Iterator[np.ndarray]:
-    """The batches of a folder's pictures, with a progress bar."""
-    done = 0
-    with Progress("search", total=total, unit="pictures") as bar:
-        for batch in batches:
-            yield batch
-            done += len(batch)
-            bar.advance(done + len(rejects) - bar.done)
-        bar.advance(total - bar.done)
-
-
-def _report_rejects(reasons: Mapping[str, str], total: int, folder: str) -> None:
-    """Log all rejects in one line. Raises InputError if no picture is left."""
-    if not reasons:
-        return
-    file, reason = next(iter(reasons.items()))
-    summary = by_reason(reasons.values())
-    if len(reasons) == total:
-        raise InputError(
-            f"images={folder}: none of {total} pictures can be read ({summary}); for one, {file}: {reason}"
-        )
-    log.warning("images=%s: %d of %d left out (%s); for one, %s", folder, len(reasons), total, summary, file)
-
-
-def _captions(embedder: Embedder, data: _Data, options: SearchOptions) -> SearchResult:
-    image, output = query_image(data.records, data.root, options.image), embedder.trained.family.inputs.image
+def _captions(embedder: Embedder, data: SplitData, options: SearchOptions) -> SearchResult:
+    image = query_image(data.records, data.root, options.image)
     if image is not None:
-        features, uri, root = [data.features.array(output, (image.id,), mapped=False)], image.uri, data.root
+        features, uri, root = [data.features.array(data.output, (image.id,), mapped=False)], image.uri, data.root
     else:
         uri, root, rejects = _file(options.image), "", dict[int, str]()
         features = list(embedder.features([uri], rejects=rejects))
         for reason in rejects.values():
             raise InputError(f"image={options.image}: {reason}")
     captions = data.part.captions
-    reads = embedder.trained.family.inputs.components
-    parses = parse_dataset(data.config, data.workspace, data.described) if reads else None
-    texts = embedder.read([caption.text for caption in captions], parses)
+    texts = embedder.read([caption.text for caption in captions], data.parses())
     scores = embedder.scores_of(features, texts, options.alpha)[0]
     true = {k for k, caption in enumerate(captions) if image is not None and caption.image == image.id}
     items = [Item(caption.id, "", caption.text) for caption in captions]

@@ -11,15 +11,23 @@ from vse.errors import InputError
 
 HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of names of models
 
-EXTRA = "pip install -c constraints.txt 'vse-platform[encoders]'"
 
+def optional_package(name: str, key: str, extra: str = "encoders") -> ModuleType:
+    """A package of an extra of pyproject.toml.
 
-def optional_package(name: str, key: str) -> ModuleType:
-    """A package of the extra `encoders`. Raises InputError that says what to install, naming the setting `key`."""
+    Args:
+        name: of the module.
+        key: the setting that needs it, for the message.
+        extra: that holds the package.
+
+    Raises:
+        InputError: it is not installed; the message says how to install it.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise InputError(f"{key}: needs the package {error.name}; {EXTRA}") from None
+        install = f"pip install -c constraints.txt 'vse-platform[{extra}]'"
+        raise InputError(f"{key}: needs the package {error.name}; {install}") from None
 
 
 def hub_file(repository: str, names: Sequence[str], key: str) -> Path:

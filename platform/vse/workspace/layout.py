@@ -112,6 +112,10 @@ class Workspace:
         """galleries/<name>: pages of queries with their best candidates."""
         return self._at("galleries", name)
 
+    def export(self, name: str) -> Folder:
+        """exports/<name>: vectors, indexes and networks of a run for other programs."""
+        return self._at("exports", name)
+
     def comparison(self, name: str) -> Folder:
         """comparisons/<name>: differences of runs from the first of them."""
         return self._at("comparisons", name)
