@@ -2,20 +2,31 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.display.escaping import one_line
 from vse.errors import InputError
 from vse.inference.index_export import IndexOptions, check_export, export_index
+from vse.report.model_card import CardOptions, write_card
 from vse.workspace.layout import Workspace
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportIndexOptions(IndexOptions):
+    """Keys of this job."""
+
+    card: CardOptions = field(default_factory=CardOptions)
 
 
 def run(request: Request) -> str:
     """Embed, write tables and indexes, print what an approximate search finds."""
     set_up_logging()
     workspace = Workspace.open(request.workspace).check_writable()
-    exported = export_index(workspace, request.options)
+    options: ExportIndexOptions = request.options
+    exported = export_index(workspace, options)
+    write_card(exported.folder, workspace.run(options.run), options.card)
     path = request.write_summary(
         exported.folder,
         fingerprints=exported.fingerprints,
@@ -29,7 +40,8 @@ def run(request: Request) -> str:
 
 def check(request: Request) -> None:
     """Raises InputError for keys that exclude each other."""
-    options: IndexOptions = request.options
+    options: ExportIndexOptions = request.options
+    options.card.check()
     if options.images and "split" in request.changed:
         raise InputError("split, images: export a split or a folder; leave one of the two out")
     if useless := sorted(request.changed & {"lists", "probes"}) if "ivf" not in options.index else []:
@@ -49,7 +61,7 @@ if __name__ == "__main__":
             "export_index",
             run,
             description="Write vectors and ids of images and captions as Parquet tables and FAISS indexes.",
-            options=IndexOptions(),
+            options=ExportIndexOptions(),
             check=check,
             plan=plan,
         )

@@ -8,6 +8,7 @@ from vse.cluster.runtime import set_up_logging
 from vse.config import knob
 from vse.errors import StorageError
 from vse.inference.served_model import ALIAS, PackedModel, offer_model
+from vse.report.model_card import CardOptions, model_card, publish
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace
 from vse.workspace.redaction import redact_text
@@ -28,6 +29,7 @@ class RegisterOptions:
     run: str = knob("", "name of a folder below runs/")
     alpha: float | None = knob(None, "weight of u_sent if the family has it; default: as configured", low=0, high=1)
     registry: ModelOptions = field(default_factory=ModelOptions)
+    card: CardOptions = field(default_factory=CardOptions)
 
 
 def run(request: Request) -> str:
@@ -39,7 +41,9 @@ def run(request: Request) -> str:
     changes = {} if options.alpha is None else {"model.alpha": options.alpha}
     shipper = Shipper(request.workspace, request.tracking)
     named = options.registry
-    offer = offer_model(workspace, options.run, changes=changes, name=named.name, alias=named.alias)
+    card = model_card(folder, options.card)
+    offer = offer_model(workspace, options.run, changes=changes, name=named.name, alias=named.alias, card=card)
+    publish(folder.child(PackedModel.parent, offer.digest), options.card)
     shipped = shipper.ship(wait=60)
     version = shipped.models.get(offer.address) or shipper.version_of(offer.name, offer.alias, offer.digest)
     if version is None:
@@ -61,5 +65,6 @@ if __name__ == "__main__":
             run,
             description="Register the kept checkpoint of a run in MLflow: it embeds pictures and sentences anywhere.",
             options=RegisterOptions(),
+            check=lambda request: request.options.card.check(),
         )
     )

@@ -76,7 +76,7 @@ def export_index(workspace: Workspace, options: IndexOptions) -> ExportedIndex:
         data = SplitData.of(embedder, workspace, options.split)
         tables, among, prints = _of_split(embedder, data), data.name, data.fingerprints
     prints = {"weights": embedder.trained.weights, **prints}
-    folder = workspace.export(f"index-{fingerprint([REVISION, to_dict(options), prints])}")
+    folder = workspace.export(f"index-{fingerprint([REVISION, _asked(options), prints])}")
     numbers, lines = dict[str, Any](), list[str]()
     for name, table in tables.items():
         folder.write_bytes(f"{name}.parquet", _parquet(table, _facts(embedder, options, among)))
@@ -191,3 +191,8 @@ def _write_indexes(
 
 def _write(folder: Folder, name: str, index: Any) -> None:
     folder.write_bytes(name, faiss_package().serialize_index(index).tobytes())
+
+
+def _asked(options: IndexOptions) -> dict[str, Any]:
+    """The keys that change the files; a job may have more."""
+    return {name: value for name, value in to_dict(options).items() if name in IndexOptions.__dataclass_fields__}

@@ -6,7 +6,7 @@ MLflow calls `_load_pyfunc(path)` of this module, so nothing is pickled and noth
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 REVISION = 1  # raise it when the same checkpoint would be packed into other files
 FILES = ("model.safetensors", "vocabulary.json", "context.json")
 ALIAS = "selected"
+CARD = "README.md"
 COLUMNS = ("image", "path", "sentence")  # of a request; each row fills one of them
 
 
@@ -55,7 +56,13 @@ class ModelOffer:
 
 
 def offer_model(
-    workspace: Workspace, run: str, *, changes: Mapping[str, Any] | None = None, name: str = "", alias: str = ALIAS
+    workspace: Workspace,
+    run: str,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    name: str = "",
+    alias: str = ALIAS,
+    card: str = "",
 ) -> ModelOffer:
     """Have the shipper register the kept checkpoint of a run, and give its version the alias.
 
@@ -67,6 +74,7 @@ def offer_model(
         changes: settings that affect inference only, such as a selected α.
         name: of the registered model; by default `model_name`.
         alias: of the version.
+        card: text of README.md in the packed folder; a changed one is another version.
 
     Raises:
         InputError: for a run without a checkpoint, for a family without vectors of single images, and for names that
@@ -79,7 +87,7 @@ def offer_model(
     Embedder(trained, sentences).encode_captions(
         ["a dog"]
     )  # raises for a family without vectors before anything is written
-    packed = pack(trained, folder, sentences)
+    packed = pack(trained, folder, sentences, card)
     offer = ModelOffer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
     offer.journal.model(
         offer.name,
@@ -92,15 +100,22 @@ def offer_model(
 
 
 def offer_best(
-    workspace: Workspace, runs: Iterable[str], *, changes: Mapping[str, Any] | None = None, name: str = ""
+    workspace: Workspace,
+    runs: Iterable[str],
+    *,
+    changes: Mapping[str, Any] | None = None,
+    name: str = "",
+    card: Callable[[Folder], str] = lambda run: "",
 ) -> str | None:
     """Offer the run that is best on validation (`val/rsum` at its kept epoch); returns its name.
+
+    `card` gives the text of the model card for the folder of a run.
 
     Returns None and logs a line if its family cannot be served, because that should not fail a finished sweep.
     """
     best = max(runs, key=lambda run: workspace.run(run).read_json(RESULT)["metrics"].get("val/rsum", -math.inf))
     try:
-        offer_model(workspace, best, changes=changes, name=name)
+        offer_model(workspace, best, changes=changes, name=name, card=card(workspace.run(best)))
     except InputError as error:
         log.info("%s is not registered as a model: %s", best, error)
         return None
@@ -123,7 +138,7 @@ class PackedModel:
         self.folder, self.tags = folder, dict(tags)
 
 
-def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = None) -> PackedModel:
+def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = None, card: str = "") -> PackedModel:
     """Pack a checkpoint with its external files into `<run>/served/<digits>`, once.
 
     External files are backbone weights, a parser that is a folder, and fitted sentence features. Published weights of
@@ -133,11 +148,11 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
     manifest = source.read_manifest(checksums=False)
     assert manifest is not None, "an opened checkpoint has a manifest"
     weights, fitted = manifest["files"]["model.safetensors"], "" if sentences is None else sentences.fingerprint
-    digits = fingerprint([weights, config, fitted, REVISION])
+    digits = fingerprint([weights, config, fitted, REVISION, *([card] if card else [])])
     target = run.child(PackedModel.parent, digits)
     with target.locked():
         if target.read_manifest() is None:
-            _fill(target, trained, sentences)
+            _fill(target, trained, sentences, card)
     settings = {
         key: value
         for key, value in flatten(config).items()
@@ -159,8 +174,11 @@ def _external_files(config: RunConfig) -> dict[str, Path]:
     return paths
 
 
-def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None) -> None:
+def _fill(target: Folder, trained: Trained, sentences: SentenceFeatures | None, card: str) -> None:
     names = [*FILES, "config.json"]
+    if card:
+        target.write_text(CARD, card)
+        names.append(CARD)
     for name in FILES:
         target.write_bytes(name, trained.checkpoint.read_bytes(name))
     target.write_json("config.json", to_dict(trained.config))

@@ -12,7 +12,7 @@ from vse.config import knob
 from vse.models import noise
 from vse.models.encoders import unit
 from vse.models.family import Phase, trainable
-from vse.models.gru import within
+from vse.models.gru import states_in_graph, within
 from vse.text.vocabulary import UNKNOWN
 
 SLOPE = 0.01  # of the leaky ReLU; the paper gives none, the released code this one
@@ -129,8 +129,12 @@ class BidirectionalEncoder(nn.Module):
         self, words: Float[Tensor, "batch time word"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch dim"]:
         """Codes of sentences; vectors after a sentence's length are not read."""
-        if len(words) == 0:  # encode one word and keep nothing, so that every parameter stays in the graph
+        if words.shape[0] == 0:  # encode one word and keep nothing, so that every parameter stays in the graph
             return self(words.sum((0, 1))[None, None], lengths.new_ones(1))[:0]
+        if torch.onnx.is_in_onnx_export():
+            forward, backward = states_in_graph(self.gru, words, lengths).chunk(2, dim=2)
+            last = (lengths - 1)[:, None, None].expand(-1, 1, forward.shape[2])
+            return self.project(torch.cat([forward.gather(1, last).squeeze(1), backward[:, 0]], dim=1))
         packed = nn.utils.rnn.pack_padded_sequence(words, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states = self.gru(packed)[1]
         return self.project(torch.cat([states[-2], states[-1]], dim=1))

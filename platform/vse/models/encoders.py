@@ -99,7 +99,7 @@ def _split_table(table: nn.Module, state: dict[str, Any], prefix: str, *_: Any) 
 def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[Tensor]]:
     """Distinct numbers of several tensors.
 
-    On a GPU every number counts as distinct, since counting them would stop it.
+    On a GPU every number counts as distinct, since counting them would stop it. So it is in an exported graph.
 
     Args:
         *ids: tensors of numbers.
@@ -108,8 +108,8 @@ def distinct(*ids: Int[Tensor, "..."]) -> tuple[Int[Tensor, " distinct"], list[T
         The distinct numbers, always with 0, and each tensor as positions among them.
     """
     flat = torch.cat([torch.zeros(1, dtype=torch.long, device=ids[0].device), *(i.reshape(-1) for i in ids)])
-    if flat.is_cuda:
-        values, inverse = flat, torch.arange(len(flat), device=flat.device)
+    if flat.is_cuda or torch.onnx.is_in_onnx_export():
+        values, inverse = flat, torch.arange(flat.shape[0], device=flat.device)
     else:
         values, inverse = torch.unique(flat, return_inverse=True)
     parts = torch.split(inverse[1:], [i.numel() for i in ids])
@@ -128,10 +128,11 @@ def linear_xavier(inputs: int, outputs: int) -> nn.Linear:
 def present(features: Float[Tensor, "batch regions channels"]) -> Bool[Tensor, "batch regions"] | None:
     """Mask of the regions that exist (absent ones of ready-made arrays are zeros), or None if all do.
 
-    A GPU always gets a mask: asking whether a region is absent would stop it, and the mask costs little.
+    A GPU always gets a mask: asking whether a region is absent would stop it, and the mask costs little. An exported
+    graph has one because it has no branches.
     """
     mask = (features != 0).any(-1)
-    return None if not mask.is_cuda and bool(mask.all()) else mask
+    return mask if mask.is_cuda or torch.onnx.is_in_onnx_export() or not bool(mask.all()) else None
 
 
 def two_layers(inputs: int, hidden_dim: int, outputs: int) -> nn.Sequential:

@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vse.models.gru import states_in_graph, within
+
 TEMPERATURE = 0.1  # of GPO's softmax over positions, as in the public code
 
 
@@ -133,6 +135,15 @@ class GPO(nn.Module):
         places = place_codes(number, self.position_dim, weight.device).to(weight.dtype)[None]
         return torch.softmax(self._scores(self.gru(places)[0]), dim=1)
 
+    def weights_in_graph(self, sizes: Int[Tensor, " sizes"], longest: int) -> Float[Tensor, "sizes longest"]:
+        """As `weights`, without packed sequences, for an exported graph."""
+        weight = self.score.weight
+        places = place_codes(longest, self.position_dim, weight.device).to(weight.dtype).expand(sizes.shape[0], -1, -1)
+        absent = ~within(sizes, longest)
+        return torch.softmax(
+            self._scores(states_in_graph(self.gru, places, sizes)).masked_fill(absent, -torch.inf), dim=1
+        )
+
     def _scores(self, states: Float[Tensor, "sizes longest both"]) -> Float[Tensor, "sizes longest"]:
         forward, backward = states.chunk(2, dim=-1)
         return self.score((forward + backward) / 2).squeeze(-1) / TEMPERATURE
@@ -152,7 +163,9 @@ class GPO(nn.Module):
             ranked = descending(items.masked_fill(~mask[..., None], -torch.inf))
             behind = torch.arange(longest, device=items.device)[None, :] >= counts[:, None]
             ranked = ranked.masked_fill(behind[..., None], 0)
-        if items.is_cuda and mask is None:
+        if torch.onnx.is_in_onnx_export():
+            theta = self.weights_in_graph(counts.clamp_min(1), longest)
+        elif items.is_cuda and mask is None:
             theta = self.weights_of(longest).expand(batch, -1)
         elif items.is_cuda:  # θ for every possible number of items: reading the numbers would stop the GPU
             every = self.weights(torch.arange(longest, 0, -1), longest, falling=True)
@@ -169,7 +182,7 @@ def descending(items: Float[Tensor, "batch items dim"]) -> Float[Tensor, "batch 
 
     On a CPU, NumPy's vectorised sort takes a third of torch's time.
     """
-    if items.is_cuda or items.dtype not in (torch.float32, torch.float64):
+    if items.is_cuda or torch.onnx.is_in_onnx_export() or items.dtype not in (torch.float32, torch.float64):
         return items.sort(dim=1, descending=True).values
     channels = items.transpose(1, 2).contiguous()
     order = torch.from_numpy(np.argsort(channels.detach().numpy(), axis=-1)).flip(-1)

@@ -211,7 +211,7 @@ class Relational(Family):
         inside = within(lengths - 2, tokens.shape[1])
         tokens = tokens * inside
         known = self.known[tokens] & inside
-        known = torch.where(known.any(1, keepdim=True), known, inside)
+        known = known | (inside & ~known.any(1, keepdim=True))
         place = known.cumsum(1) - 1
         return tokens, place, known & (place < self.config.max_words)
 

@@ -126,6 +126,17 @@ def run_metrics(run: Folder) -> dict[MetricKey, float]:
     return metrics
 
 
+def run_intervals(run: Folder) -> dict[MetricKey, tuple[float, float]]:
+    """The 95 % intervals of what `run_metrics` gives, if there are any."""
+    intervals = dict[MetricKey, tuple[float, float]]()
+    for measured in _measures(run):
+        name, options = measured["task"], measured["options"]
+        task = tasks.task(name)
+        config = from_dict(task.Config(), options[name])
+        intervals |= _values(name, task(config), measured["intervals"], options)
+    return intervals
+
+
 def run_sizes(run: Folder) -> dict[str, Size]:
     """The sizes of the evaluated splits, by label."""
     return {

@@ -76,3 +76,39 @@ def _unavailable(key: str, what: str, error: Exception) -> InputError:
         f"{key}: {what} is not in the cache of Hugging Face and cannot be downloaded ({type(error).__name__}); "
         "download it where there is a network, or name a local file"
     )
+
+
+def push_folder(folder: Path, repository: str, key: str) -> None:
+    """Upload a folder to a repository of models, which is made as a private one if there is none.
+
+    `summary.json` stays here, because it has commands and paths of this machine.
+
+    Args:
+        folder: with README.md.
+        repository: OWNER/NAME.
+        key: the setting that asks for it, for messages.
+
+    Raises:
+        InputError: the hub refuses the repository, or who is asking.
+        OSError: the hub cannot be reached.
+    """
+    hub = optional_package("huggingface_hub", key)
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+    api = hub.HfApi()
+    try:
+        with _quiet_retries():
+            api.create_repo(repository, private=True, exist_ok=True)
+            api.upload_folder(
+                repo_id=repository,
+                folder_path=folder,
+                ignore_patterns=["summary.json"],
+                commit_message=f"Upload {folder.name}",
+            )
+    except (HFValidationError, LocalTokenNotFoundError) as error:
+        raise InputError(f"{key}={repository}: {str(error).splitlines()[0]}") from None
+    except HfHubHTTPError as error:
+        if getattr(error.response, "status_code", 500) < 500:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{key}={repository}: {reason}; log in with `hf auth login`, or check OWNER") from None
+        raise

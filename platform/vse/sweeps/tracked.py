@@ -11,6 +11,7 @@ from vse.display.markdown import commands, escaped
 from vse.inference.served_model import offer_best
 from vse.report.build import command_of
 from vse.report.description import files_text, page_link, trial_text
+from vse.report.model_card import CardOptions, model_card
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.plan import ChildRun, Report, SweepPlan
@@ -113,7 +114,12 @@ class TrackedRuns:
         for under, run in report.checkpoints.items():
             _attach_checkpoint(journal, self.workspace.run(run), under)
         if report.best:
-            offer_best(self.workspace, report.best, changes=report.best_changes)
+            offer_best(
+                self.workspace,
+                report.best,
+                changes=report.best_changes,
+                card=lambda run: model_card(run, CardOptions()),
+            )
         journal.end("finished")
 
 

@@ -1,0 +1,140 @@
+"""The model card of a run, in the format of the Hugging Face hub: data, encoders, measured numbers, limits."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from vse import registry
+from vse.config import flatten, knob
+from vse.display.markdown import escaped, table
+from vse.errors import InputError, StorageError
+from vse.evaluation.metrics import WAYS
+from vse.inference.served_model import CARD
+from vse.report.measured import grouped, run_intervals, run_metrics, run_sizes
+from vse.report.terminal import size_text
+from vse.stages.trained import read_config
+from vse.storage.folder import Folder
+from vse.storage.hub import push_folder
+from vse.training.checkpoint import Checkpoints
+from vse.training.config import RunConfig
+
+NOT_STATED = "not stated here; ask whoever published the data before you pass the model on"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CardOptions:
+    """What the model card says, and where the model goes."""
+
+    license: str = knob("", "licence under which you pass the model on, as the hub abbreviates it: cc-by-4.0")
+    data_license: str = knob("", "licence of the data set, in words")
+    push_to_hub: str = knob("", "repository of the Hugging Face hub, OWNER/NAME, that the files are uploaded to")
+
+    def check(self) -> None:
+        """Raises InputError for a repository that is not OWNER/NAME."""
+        owner, slash, name = self.push_to_hub.partition("/")
+        if self.push_to_hub and not (owner and slash and name and "/" not in name):
+            raise InputError(f"card.push_to_hub={self.push_to_hub}: expected OWNER/NAME")
+
+
+def model_card(run: Folder, options: CardOptions) -> str:
+    """The text of README.md for a trained run. It depends on the run, its measurements and the options alone."""
+    config = read_config(run)
+    family = registry.name_of("family", config.model)
+    front: dict[str, Any] = {"library_name": "vse-platform", "pipeline_tag": "feature-extraction"}
+    front["tags"] = ["visual-semantic-embedding", "image-text-retrieval", family]
+    if options.license:
+        front["license"] = options.license
+    parts = [
+        f"---\n{yaml.safe_dump(front, sort_keys=False)}---",
+        f"# {run.name}",
+        f"A model of the family `{family}` that embeds images and captions in one space, trained with seed "
+        f"{config.seed}.",
+        "## Data and encoders",
+        table(["", ""], [[escaped(name), escaped(value)] for name, value in _facts(run, config, options)]),
+        "## Numbers",
+        *_numbers(run),
+        "## Limits",
+        "\n".join(f"- {line}" for line in _limits(run, config)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_card(folder: Folder, run: Folder, options: CardOptions) -> None:
+    """Write the card of a run next to exported files, and upload the folder if asked to.
+
+    Raises:
+        InputError: the folder is not on a disk, or the hub refuses the repository.
+        StorageError: the hub cannot be reached.
+    """
+    folder.write_text(CARD, model_card(run, options))
+    publish(folder, options)
+
+
+def publish(folder: Folder, options: CardOptions) -> None:
+    """Upload a folder with its card, if asked to. Raises as `write_card`."""
+    if not options.push_to_hub:
+        return
+    if not folder.is_local:
+        raise InputError(f"card.push_to_hub: uploads from a workspace on a disk; copy {folder} to one first")
+    try:
+        push_folder(folder.local(), options.push_to_hub, "card.push_to_hub")
+    except OSError as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise StorageError(f"card.push_to_hub={options.push_to_hub}: not uploaded ({reason})") from None
+
+
+def _facts(run: Folder, config: RunConfig, options: CardOptions) -> Iterator[tuple[str, str]]:
+    """Name and value of what the model was made from."""
+    settings = flatten(config)
+    yield "data set", registry.name_of("source", config.data)
+    yield "licence of the data", options.data_license or NOT_STATED
+    backbone = registry.name_of("backbone", config.features.backbone)
+    arch, weights = (settings.get(f"features.backbone.{key}") for key in ("arch", "weights"))
+    yield "image features", ", ".join(str(each) for each in (backbone, arch, _name_alone(weights)) if each)
+    yield "precision of the backbone", config.features.precision
+    for key, name in (("text.word_vectors", "word vectors"), ("text.sentence", "sentence vectors")):
+        if value := settings.get(key):
+            yield name, _name_alone(value)
+    best = Checkpoints(run.child("checkpoints")).best()
+    if best is not None:
+        yield "checkpoint", best.name
+
+
+def _name_alone(value: Any) -> str:
+    """A name, or the last part of a path: where files lie on a machine is nobody else's concern."""
+    return str(value or "").rstrip("/").rpartition("/")[2]
+
+
+def _numbers(run: Folder) -> Iterator[str]:
+    """A table for each task and split that was measured, with intervals and the number of candidates."""
+    values, intervals, sizes = run_metrics(run), run_intervals(run), run_sizes(run)
+    if not values:
+        yield "None were measured."
+        return
+    ways = {sign: way for way, sign in WAYS.items()}
+    for title, keys in grouped(values).items():
+        label = keys[0].label
+        size = f" ({size_text(sizes[label])})" if label in sizes else " (at the kept epoch)"
+        rows = []
+        for key in keys:
+            between = (
+                "" if key not in intervals else "{:.{d}f} to {:.{d}f}".format(*intervals[key], d=key.metric.decimals)
+            )
+            name = f"{ways.get(key.metric.group, key.metric.group)} {key.metric.heading}".strip()
+            rows.append([escaped(name), f"{values[key]:.{key.metric.decimals}f}", between])
+        yield f"### {escaped(title)}{size}"
+        yield table(["metric", "value", "95 % interval"], rows)
+    yield "Intervals are bootstraps over the images of the split. Another training would differ by more than they say."
+
+
+def _limits(run: Folder, config: RunConfig) -> Iterator[str]:
+    yield "The numbers are of one training and of images like those it was trained on."
+    yield "Ranks depend on the number of candidates. They cannot be compared with those among more or fewer images."
+    best = Checkpoints(run.child("checkpoints")).best()
+    if best is not None:
+        number = len(best.read_json("vocabulary.json")["words"])
+        yield f"Its vocabulary has {number:,} words of the training captions; it reads other words as unknown."
+    yield "Captions describe what their writers chose to mention. The model repeats their habits and omissions."
+    yield "Whoever uses it on photographs of people has to check for whom it fails; that was not measured."
