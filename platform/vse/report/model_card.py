@@ -20,7 +20,7 @@ from vse.storage.hub import push_folder
 from vse.training.checkpoint import Checkpoints
 from vse.training.config import RunConfig
 
-NOT_STATED = "not stated here; ask whoever published the data before you pass the model on"
+NOT_STATED = "not stated; read the terms of the data set before you pass the model on"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,4 +137,4 @@ def _limits(run: Folder, config: RunConfig) -> Iterator[str]:
         number = len(best.read_json("vocabulary.json")["words"])
         yield f"Its vocabulary has {number:,} words of the training captions; it reads other words as unknown."
     yield "Captions describe what their writers chose to mention. The model repeats their habits and omissions."
-    yield "Whoever uses it on photographs of people has to check for whom it fails; that was not measured."
+    yield "How it does on photographs of different groups of people was not measured."
