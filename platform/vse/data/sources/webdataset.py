@@ -2,21 +2,20 @@
 
 import json
 import posixpath
-import re
 import tarfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from functools import lru_cache
 from typing import Any
 
 from vse.config import knob
 from vse.data.containers import bytes_uri
 from vse.data.image_files import ENDINGS, files_below
-from vse.data.reading import SPLITS, SplitNames, decode, drawn_split, notice
+from vse.data.reading import decode, notice
 from vse.data.records import Image, Records
-from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, SourceConfig, readable_name
+from vse.data.shard_splits import ShardsConfig, splits_of_shards
+from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
 from vse.errors import InputError
 from vse.registry import register
 from vse.storage import user_files
@@ -39,28 +38,13 @@ class WebDataset(Source):
     image_keys = ("data.root",)
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(SourceConfig):
+    class Config(ShardsConfig):
         root: str = knob("", "folder of the shards, a path or an s3:// address")
-        train: str = knob("", "shards of the training split, as train-*.tar; default: by words in their names")
-        val: str = knob("", "shards of the validation split; default: by words in their names, as dev or validation")
-        test: str = knob("", "shards of the test split; default: by words in their names")
         image: str = knob("", "ending of the images, if samples have several, as left.jpg; default: jpg, png, ...")
         encoding: str = knob("", "of .txt, as latin-1; default: by its byte order mark, or UTF-8")
         caption_key: str = knob(
             "", "key of .json with the captions, preferred to .txt; default: .txt, else caption, text or sentences"
         )
-        val_share: float = knob(0.1, "share of the images for validation, if there is one split only", low=0, high=1)
-        test_share: float = knob(0.1, "share of the images for the test, if there is one split only", low=0, high=1)
-        seed: int = knob(0, "which images go to these splits", low=0)
-
-        def dealt(self, image: str) -> str:
-            """The split of an image. Raises InputError if the shares leave no training images."""
-            if self.val_share + self.test_share >= 1:
-                raise InputError(
-                    f"data.val_share={self.val_share:g}, data.test_share={self.test_share:g}: must leave images to "
-                    "train on"
-                )
-            return drawn_split(image, self.seed, self.val_share, self.test_share)
 
     config: Config
 
@@ -120,32 +104,7 @@ class WebDataset(Source):
             )
         if not shards:
             raise InputError(f"data.root={root}: holds no .tar file; expected the shards of a WebDataset")
-        named = {split: pattern for split in SPLITS if (pattern := getattr(self.config, split))}
-        if named:
-            return dict(self._named(root, shards, named))
-        names = SplitNames(root)
-        splits = {file: _split_in_name(file, names, root) for file in shards}
-        unnamed = [file for file, split in splits.items() if not split]
-        if unnamed and len(unnamed) < len(shards):
-            other = next(file for file, split in splits.items() if split)
-            raise InputError(
-                f"data.root={root}: the name {other} has a split and {unnamed[0]} has none; name the shards of each "
-                "split with data.train, data.val and data.test, as in data.train=train-*.tar"
-            )
-        return splits
-
-    def _named(self, root: str, shards: Sequence[str], named: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        splits = dict[str, str]()
-        for split, pattern in named.items():
-            files = [file for file in shards if file == pattern or fnmatch(file, pattern)]
-            if not files:
-                raise InputError(f"data.{split}={pattern}: no such shard in {root}; it has {', '.join(shards)[:200]}")
-            for file in files:
-                if splits.setdefault(file, split) != split:
-                    raise InputError(f"data.{splits[file]}, data.{split}: both name {file}; a shard has one split")
-        for file in shards:
-            if file in splits:
-                yield file, splits[file]
+        return splits_of_shards(root, shards, self.config)
 
     def _image_of(self, sample: "Sample", where: str) -> str:
         """The ending of a sample's image; empty if it has none."""
@@ -225,17 +184,6 @@ def _parts(name: str) -> tuple[str, str, str]:
     stem, dot, ending = base.partition(".")
     hidden = not stem or (stem.startswith("__") and stem.endswith("__"))
     return (posixpath.join(folder, stem), dot, "" if hidden else ending.lower())
-
-
-def _split_in_name(file: str, names: SplitNames, root: str) -> str:
-    """The split that words of a path mean, such as `coco-val-0001.tar` or `train/0.tar`; empty if none."""
-    meanings = {names.meaning(word) for word in re.split(r"[^A-Za-z]+", file.removesuffix(".tar"))} - {""}
-    if len(meanings) > 1:
-        splits = ", ".join(sorted(meanings))
-        raise InputError(
-            f"data.root={root}: the name {file} has the splits {splits}; name its split with data.train=..."
-        )
-    return next(iter(meanings), "")
 
 
 def _is_json(ending: str) -> bool:

@@ -1,0 +1,214 @@
+"""Data sets of the library `datasets`: its folders on a disk, Parquet files, and names of the Hugging Face hub."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vse.config import knob
+from vse.data.containers import TableFile, open_table, row_uri
+from vse.data.image_files import files_below
+from vse.data.reading import SplitNames, notice
+from vse.data.records import Image, Records
+from vse.data.shard_splits import ShardsConfig, splits_of_shards
+from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
+from vse.data.table_rows import Chooser, Columns
+from vse.errors import InputError
+from vse.registry import register
+from vse.storage.folder import Folder
+from vse.storage.hub import optional_package
+
+_CELLS = 4096  # rows whose text is in memory at once
+
+
+@register("source", "hf")
+class HuggingFace(Source):
+    """Images and captions in columns of Parquet or Arrow files, on a disk or on S3.
+
+    Rows with the same id are one image with the captions of all of them. Reading the records reads the columns of
+    text alone. Extraction reads each image from its cell.
+    """
+
+    title = "the data set"
+    layout = "*.parquet or what save_to_disk writes"
+    precedence = 10  # before Karpathy's dataset_*.json, which the names of the library's own files match
+    image_keys = ("data.root", "data.hub")
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ShardsConfig):
+        root: str = knob("", "folder that save_to_disk wrote, or one of Parquet files; a path or an s3:// address")
+        hub: str = knob("", "data set of the Hugging Face hub in place of a folder, OWNER/NAME or OWNER/NAME@REVISION")
+        subset: str = knob("", "configuration of a data set of the hub that has several")
+        image_column: str = knob("", "column of the images; default: the only column of images")
+        caption_column: str = knob("", "column of captions, a text or a list, or several between commas")
+        split_column: str = knob("", "column of the splits; default: split, or the names of files")
+        id_column: str = knob("", "column of the images' ids; default: file and row")
+
+    config: Config
+
+    @property
+    def image_root(self) -> str:
+        """The folder of the files: `data.root`, or the cache of the library for a data set of the hub."""
+        return self.root_of_images(self._files()[0].uri)
+
+    def read(self) -> Records:
+        """Records of all files. Raises InputError naming the file that is damaged, or the column that is missing."""
+        folder, splits = self._files()
+        name = self.config.hub or str(folder)
+        builder, captions, seen = RecordsBuilder(name), list[GivenCaption](), dict[str, str]()
+        names = SplitNames(name)
+        for file, split in splits.items():
+            address = folder.address(file)
+            for row, cells in _rows(address, self._choose):
+                where = f"{address}: row {row}"
+                image = str(cells.id) if cells.id is not None else f"{file.rpartition('.')[0]}/{row}"
+                own = names.split(str(cells.split), where) if cells.split is not None else split
+                own = own or self.config.dealt(image)
+                if image not in seen:
+                    builder.image(Image(image, row_uri(file, row, cells.column), own), where)
+                elif seen[image] != own:
+                    raise InputError(f"{where}: image {image!r} is in {own}, and was in {seen[image]} before")
+                seen[image] = own
+                captions += [GivenCaption(image, None, text, where) for text in cells.captions]
+        names.log()
+        builder.given_captions(captions)
+        return builder.records(readable_name(name.rpartition("/")[2], "hf"), {"source": "hf"})
+
+    @classmethod
+    def recognises(cls, location: DataLocation) -> bool:
+        """Recognises what `save_to_disk` writes, and Parquet files with nothing else that may be a data set."""
+        if any(map(location.named, ("dataset_dict.json", "dataset_info.json"))):
+            return True
+        return bool(location.named("*.parquet")) and not any(
+            map(location.named, ("*.csv", "*.tsv", "*.json*", "*.tar"))
+        )
+
+    @classmethod
+    def keys_for(cls, location: DataLocation) -> dict[str, str]:
+        """A folder by the names of its files. A file alone is a test split."""
+        return {"root": location.folder.uri, **({"test": location.file} if location.file else {})}
+
+    def _files(self) -> tuple[Folder, dict[str, str]]:
+        """The folder, and the split of each file below it, empty if only its rows can say it."""
+        config = self.config
+        if config.hub:
+            if config.root:
+                raise InputError("data.root, data.hub: name a folder or a data set of the hub; leave one of them out")
+            root, files = _downloaded(config.hub, config.subset)
+            return Folder.open(root), splits_of_shards(root, files, config)
+        if config.subset:
+            raise InputError(
+                f"data.subset={config.subset}: only with data.hub; name the folder of the subset as data.root"
+            )
+        folder = self.folder()
+        files = files_below(folder.uri, (".parquet", ".arrow"))
+        if not files:
+            raise InputError(f"data.root={folder}: holds no .parquet or .arrow file; expected what `datasets` writes")
+        return folder, splits_of_shards(folder.uri, files, config)
+
+    def _choose(self, schema: pa.Schema, where: str) -> "_Chosen":
+        config, own = self.config, self.config.image_column
+        if not own and len(images := _image_features(schema)) == 1:
+            own = images[0]
+        columns = Chooser(own, config.caption_column).choose(schema.names, where)
+        for key in ("split_column", "id_column"):
+            if (value := getattr(config, key)) and value not in schema.names:
+                raise InputError(
+                    f"data.{key}={value}: {where} has no such column; it has {', '.join(schema.names)[:200]}"
+                )
+        kind = schema.field(columns.image).type
+        if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+            raise InputError(
+                f"{where}: column {columns.image!r} holds {kind}; expected images, as bytes or as datasets.Image"
+            )
+        return _Chosen(columns, config.split_column or columns.split, config.id_column)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Columns to read; `split` and `id` are empty if there are none."""
+
+    columns: Columns
+    split: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """A row: the column of its image, its captions, and its id and split if it has them."""
+
+    column: str
+    captions: list[str | None]
+    id: Any
+    split: Any
+
+
+def _image_features(schema: pa.Schema) -> list[str]:
+    """The columns that the library marked as images."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return [name for name, each in features.items() if isinstance(each, Mapping) and each.get("_type") == "Image"]
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return []
+
+
+def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
+    """Number and text of every row of a file, without its images."""
+    try:
+        table = open_table(address)
+        schema = table.schema_arrow if isinstance(table, pq.ParquetFile) else table.schema
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"{address}: is damaged ({str(error).splitlines()[0]}); copy or download it again") from None
+    chosen: _Chosen = choose(schema, address)
+    texts = chosen.columns.captions
+    others = [name for name in (chosen.split, chosen.id) if name]
+    row = 0
+    for batch in _batches(table, [*texts, *others]):
+        values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        for k in range(batch.num_rows):
+            where = f"{address}: row {row}"
+            captions = [text for name in texts for text in _texts(values[name][k], f"{where}: {name!r}")]
+            id_, split = (values[name][k] if name else None for name in (chosen.id, chosen.split))
+            if chosen.id and id_ is None:
+                raise InputError(f"{where}: {chosen.id!r} is null; every image needs an id")
+            yield row, _Cells(chosen.columns.image, captions, id_, split)
+            row += 1
+
+
+def _batches(table: TableFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+    if isinstance(table, pq.ParquetFile):
+        return table.iter_batches(_CELLS, columns=names)
+    return iter(table.select(names).to_batches(_CELLS))
+
+
+def _texts(value: Any, where: str) -> list[str | None]:
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"{where}: expected text or a list of texts, got {type(text).__name__}")
+    return texts
+
+
+@lru_cache(maxsize=8)
+def _downloaded(name: str, subset: str) -> tuple[str, list[str]]:
+    """The folder in the library's cache, and the files below it, of a data set of the hub."""
+    datasets = optional_package("datasets", "data.hub", "hf")
+    repository, _, revision = name.partition("@")
+    try:
+        loaded = datasets.load_dataset(repository, subset or None, revision=revision or None)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(
+            f"data.hub={name}: cannot be loaded ({reason}); HF_HUB_OFFLINE=1 reads the cache alone"
+        ) from None
+    files = [each["filename"] for split in loaded.values() for each in split.cache_files]
+    root = os.path.dirname(files[0])
+    if any(os.path.dirname(file) != root for file in files):
+        root = os.path.commonpath(files)
+    notice(f"data.hub={name}: reading {len(files)} files of {root}")
+    return root, [os.path.relpath(file, root) for file in files]

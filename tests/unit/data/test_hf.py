@@ -1,0 +1,229 @@
+"""Data sets written by the library `datasets` itself: records, pictures in their cells, and what is refused."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests import photographs, s3
+from vse.data.images import UnreadableImage, open_image
+from vse.data.records import Records
+from vse.data.source import recognise, rejects
+from vse.data.sources.hf import HuggingFace
+from vse.data.sources.table import Table
+from vse.errors import InputError
+from vse.features.backbones import SmallBackbone
+from vse.stages.extract import extract
+from vse.storage.folder import Folder
+
+datasets = pytest.importorskip("datasets")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:multiprocess")  # of the library, when it forks
+
+SMALL = SmallBackbone.Config(weights="random")
+CAPTIONS = [["a red ball", "ein Ball, größer als 猫"], ["a cat"], ["two dogs", "dogs", "a dog"], ["a cup"]]
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets.disable_progress_bars()
+
+
+def picture(number: int) -> PIL.Image.Image:
+    return PIL.Image.fromarray(np.random.default_rng(number).integers(0, 256, (30, 40, 3), dtype=np.uint8))
+
+
+def written(rows: Sequence[Mapping[str, Any]], **features: Any) -> Any:
+    """A data set with pictures 0, 1, ... in the column image, and the columns of the rows."""
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    kinds: dict[str, Any] = {"image": datasets.Image(), **features}
+    kinds |= {name: datasets.Value("string") for name in columns if name not in kinds}
+    columns = {"image": [picture(k) for k in range(len(rows))], **columns}
+    return datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
+
+
+def listed(number: int = 4) -> Any:
+    return written([{"caption": each} for each in CAPTIONS[:number]], caption=datasets.List(datasets.Value("string")))
+
+
+def records(root: Path | str, **keys: Any) -> Records:
+    return HuggingFace(HuggingFace.Config(root=str(root), **keys)).describe()
+
+
+def texts(found: Records) -> dict[str, list[str]]:
+    return {image.id: [c.text for c in found.captions if c.image == image.id] for image in found.images}
+
+
+def check_pictures(found: Records, root: Path | str) -> None:
+    """Every picture is the one of its row, pixel by pixel."""
+    for image in found.images:
+        number = int(image.id.rpartition("/")[2])
+        assert np.array_equal(np.asarray(open_image(image.uri, str(root))), np.asarray(picture(number)))
+
+
+def test_what_save_to_disk_writes(tmp_path: Path) -> None:
+    parts = {"train": listed(), "validation": listed(2), "test": listed(1)}
+    datasets.DatasetDict(parts).save_to_disk(str(tmp_path / "set"))
+    found = records(tmp_path / "set")
+    assert [len(found.split(name).images) for name in ("train", "val", "test")] == [4, 2, 1]
+    assert texts(found)["train/data-00000-of-00001/0"] == CAPTIONS[0]
+    assert found.split("train").images[0].uri == "train/data-00000-of-00001.arrow#row=0&column=image"
+    assert found.name == "set"
+    check_pictures(found, tmp_path / "set")
+
+
+def test_parquet_files_of_the_hub_s_form_with_several_row_groups(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    listed().to_parquet(str(tmp_path / "data" / "train-00000-of-00001.parquet"), batch_size=2)
+    listed(3).to_parquet(str(tmp_path / "data" / "test-00000-of-00001.parquet"))
+    assert pq.ParquetFile(tmp_path / "data" / "train-00000-of-00001.parquet").num_row_groups == 2
+    found = records(tmp_path)
+    assert {split: len(found.split(split).images) for split in ("train", "test")} == {"train": 4, "test": 3}
+    assert list(texts(found).values()) == [*CAPTIONS[:3], *CAPTIONS]
+    check_pictures(found, tmp_path)
+
+
+def test_an_arrow_file_in_the_stream_form_of_the_library_s_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A data set of the hub, with files in place of the network: the library's own cache is read."""
+    listed().to_parquet(str(tmp_path / "some.parquet"))
+    asked = list[Any]()
+    load = datasets.load_dataset
+
+    def local(name: str, subset: str | None, revision: str | None) -> Any:
+        asked.append((name, subset, revision))
+        return load("parquet", data_files={"test": str(tmp_path / "some.parquet")}, cache_dir=str(tmp_path / "cache"))
+
+    monkeypatch.setattr(datasets, "load_dataset", local)
+    source = HuggingFace(HuggingFace.Config(hub="me/set@main", subset="small"))
+    found = source.describe()
+    assert asked == [("me/set", "small", "main")]
+    assert len(found.split("test").images) == 4
+    assert list(texts(found).values()) == CAPTIONS
+    assert (tmp_path / "cache") in Path(source.image_root).parents
+    check_pictures(found, source.image_root)
+
+
+def test_columns_are_named_by_keys_and_rows_of_one_id_are_one_image(tmp_path: Path) -> None:
+    rows = [
+        {"what": "a dog", "more": "dogs", "part": "train", "key": "one"},
+        {"what": "a cat", "more": "cats", "part": "dev", "key": "two"},
+        {"what": "a dog runs", "more": None, "part": "train", "key": "one"},
+    ]
+    written(rows).to_parquet(str(tmp_path / "all.parquet"))
+    keys = {"caption_column": "what,more", "split_column": "part", "id_column": "key"}
+    found = records(tmp_path, **keys)
+    assert texts(found) == {"one": ["a dog", "dogs", "a dog runs"], "two": ["a cat", "cats"]}
+    assert {image.id: image.split for image in found.images} == {"one": "train", "two": "val"}
+    assert [(each.id, each.reason) for each in rejects(found)] == [("one#3", "caption is null")]
+    check = open_image(found.images[0].uri, str(tmp_path))
+    assert np.array_equal(np.asarray(check), np.asarray(picture(0)))
+
+
+def test_without_splits_a_hash_deals_the_images(tmp_path: Path) -> None:
+    rows = [{"caption": f"thing {k}", "name": f"n{k}"} for k in range(40)]
+    written(rows).to_parquet(str(tmp_path / "some.parquet"))
+    found, again = (records(tmp_path, id_column="name", seed=3) for _ in range(2))
+    assert {split: len(found.split(split).images) for split in ("train", "val", "test")}["train"] > 20
+    assert found.fingerprint == again.fingerprint != records(tmp_path, id_column="name", seed=4).fingerprint
+
+
+def test_bytes_without_the_library_s_features_and_paths_in_place_of_bytes(tmp_path: Path) -> None:
+    picture(0).save(tmp_path / "0.png")
+    cells = {"bytes": (tmp_path / "0.png").read_bytes()}, {"bytes": None, "path": str(tmp_path / "0.png")}
+    binary = pa.table({"image": [cells[0]["bytes"]], "caption": ["a dog"]})
+    pq.write_table(binary, tmp_path / "train.parquet")
+    struct = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    pq.write_table(pa.table({"image": pa.array([cells[1]], struct), "caption": ["a cat"]}), tmp_path / "test.parquet")
+    found = records(tmp_path)
+    for image in found.images:
+        assert np.array_equal(np.asarray(open_image(image.uri, str(tmp_path))), np.asarray(picture(0)))
+
+
+def test_a_cell_without_a_picture_is_a_reject_of_extraction(tmp_path: Path) -> None:
+    bad = {"image": [None, b"no picture"], "caption": ["a dog", "a cat"]}
+    pq.write_table(pa.table(bad), tmp_path / "train.parquet")
+    first, second = records(tmp_path).images
+    with pytest.raises(UnreadableImage, match="image is null"):
+        open_image(first.uri, str(tmp_path))
+    with pytest.raises(UnreadableImage, match="not an image of a known format"):
+        open_image(second.uri, str(tmp_path))
+    with pytest.raises(UnreadableImage, match="its file has no such row or column"):
+        open_image("train.parquet#row=2&column=image", str(tmp_path))
+    with pytest.raises(UnreadableImage, match="its file has no such row or column"):
+        open_image("train.parquet#row=0&column=picture", str(tmp_path))
+
+
+def test_features_are_those_of_the_same_files(tmp_path: Path) -> None:
+    folder = photographs.write(tmp_path / "files")
+    table = Table(Table.Config(file=str(folder / "captions.csv")))
+    ours = extract(table.describe(), SMALL, ("pooled",), Folder.open(tmp_path / "1"), root=table.image_root)
+    files = [str(folder / "images" / f"{k}.png") for k in range(len(photographs.SPLITS))]
+    rows = {"image": files, "caption": [photographs.captions_of(k) for k in range(len(files))]}
+    kinds = {"image": datasets.Image(), "caption": datasets.List(datasets.Value("string"))}
+    whole = datasets.Dataset.from_dict(rows, features=datasets.Features(kinds))
+    datasets.DatasetDict({"train": whole}).save_to_disk(str(tmp_path / "set"), num_shards={"train": 3})
+    source = HuggingFace(HuggingFace.Config(root=str(tmp_path / "set")))
+    found = source.describe()
+    assert len({image.uri.partition("#")[0] for image in found.images}) == 3
+    theirs = extract(found, SMALL, ("pooled",), Folder.open(tmp_path / "2"), root=source.image_root)
+    mine = ours.array("pooled", [f"images/{k}.png" for k in range(len(files))])
+    assert np.array_equal(theirs.array("pooled", [image.id for image in found.images]), mine)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"caption_column": "words"}, r"data\.caption_column=words: .* has no column 'words'; it has image, caption"),
+        ({"image_column": "caption"}, r"both name 'caption'|expected images"),
+        ({"split_column": "fold"}, r"^data\.split_column=fold: .* has no such column; it has image, caption$"),
+        ({"id_column": "key"}, r"^data\.id_column=key: .* has no such column"),
+        ({"train": "other-*"}, r"^data\.train=other-\*: no such shard in"),
+        ({"subset": "small"}, r"^data\.subset=small: only with data\.hub"),
+        ({"hub": "me/set"}, r"^data\.root, data\.hub: name a folder or a data set of the hub"),
+    ],
+)
+def test_keys_that_fit_nothing_are_one_line(tmp_path: Path, keys: dict[str, Any], message: str) -> None:
+    listed().to_parquet(str(tmp_path / "train.parquet"))
+    with pytest.raises(InputError, match=message) as told:
+        records(tmp_path, **keys)
+    assert len(str(told.value).splitlines()) == 1
+
+
+def test_damaged_and_empty_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"holds no \.parquet or \.arrow file; expected what `datasets` writes"):
+        records(tmp_path)
+    listed().to_parquet(str(tmp_path / "train.parquet"))
+    whole = (tmp_path / "train.parquet").read_bytes()
+    (tmp_path / "train.parquet").write_bytes(whole[:-100])
+    with pytest.raises(InputError, match=r"train\.parquet: is damaged .*; copy or download it again"):
+        records(tmp_path)
+
+    def absent(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no route to the hub")
+
+    monkeypatch.setattr(datasets, "load_dataset", absent)
+    with pytest.raises(InputError, match=r"^data\.hub=me/absent: cannot be loaded \(no route to the hub\)"):
+        HuggingFace(HuggingFace.Config(hub="me/absent")).describe()
+
+
+def test_folders_are_recognised(tmp_path: Path) -> None:
+    datasets.DatasetDict({"train": listed()}).save_to_disk(str(tmp_path / "set"))
+    assert recognise(str(tmp_path / "set")) == ("hf", {"root": str(tmp_path / "set")})
+    listed().to_parquet(str(tmp_path / "some.parquet"))
+    assert recognise(str(tmp_path))[0] == "hf"
+
+
+@pytest.mark.process
+def test_files_on_s3_are_those_of_the_disk(s3_server: str, tmp_path: Path) -> None:
+    listed().to_parquet(str(tmp_path / "train.parquet"))
+    place = photographs.upload(tmp_path, Folder.open(s3.address(s3_server, "sets/tiny")))
+    found = records(place.uri)
+    assert list(texts(found).values()) == CAPTIONS
+    assert found.images == records(tmp_path).images
+    check_pictures(found, place.uri)
