@@ -45,7 +45,19 @@ class SyntheticContrast:
                 if caption % 4 == 0 or (k and rng.random() < 0.3):
                     others[row, k] = 0
                     lengths[row, k] = 0
-        return {"contrast": torch.from_numpy(others), "contrast_lengths": torch.from_numpy(lengths)}
+        drawn = {"contrast": torch.from_numpy(others), "contrast_lengths": torch.from_numpy(lengths)}
+        if "states" in batch:
+            states = synthetic_states(others.reshape(-1, others.shape[2]), lengths.ravel())
+            drawn["contrast_states"] = torch.from_numpy(states).view(*others.shape, -1)
+        return drawn
+
+
+def synthetic_states(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """A state (texts, time, `SENTENCE`) for every token, which depends on its text and place; zeros behind the end."""
+    of_token, of_place = (np.random.default_rng(seed).normal(size=(99, SENTENCE)) for seed in (21, 22))
+    place = np.arange(tokens.shape[1])
+    states = of_token[tokens] + of_place[place] * np.sin(tokens.sum(1))[:, None, None]
+    return states * (place[None, :] < lengths[:, None])[..., None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +70,7 @@ class Synthetic:
 
     def collator(self, family: Family, objective: Objective, seed: int = 0, drop: float = 0.0) -> Collator:
         """Batches as training makes them."""
+        examples = self.by_word().examples if family.inputs.states else self.examples
         extras: list[Extra] = [Drop(drop, seed)] if drop else []
         if objective.negatives is not None:
             sampler = NegativeSampler(self.pools, self.examples.mentions(), objective.negatives, seed)
@@ -66,7 +79,15 @@ class Synthetic:
             extras.append(Siblings(self.examples, seed))
         if objective.adversaries is not None:
             extras.append(SyntheticContrast(self.examples, self.context.vocabulary_size, objective.adversaries.number))
-        return Collator(self.examples, family.inputs.image, family.inputs.components, seed, extras)
+        return Collator(examples, family.inputs.image, family.inputs.components, seed, extras)
+
+    def by_word(self) -> "Synthetic":
+        """The same data with a state for each word in place of one vector for each caption."""
+        tokens = self.examples.texts.tokens
+        padded, there = tokens.pad(np.arange(len(tokens)))
+        vectors = SentenceVectors(synthetic_states(padded, tokens.lengths)[there], tokens.offsets[:-1], tokens.lengths)
+        texts = dataclasses.replace(self.examples.texts, sentence=vectors)
+        return dataclasses.replace(self, examples=dataclasses.replace(self.examples, texts=texts))
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -190,14 +190,20 @@ def jacobians(
     with torch.enable_grad():
         leaf = image.detach().clone().requires_grad_()
         read, leaves, state = features(leaf).to(device), list[Tensor](), dict[str, Tensor]()
-        reads_words = not family.inputs.sentence
+        reads_words = not family.inputs.sentence or family.inputs.states
+        captions, states = batch(texts.texts if reads_words else texts.plain), None
+        if family.inputs.states:
+            states = captions["states"].requires_grad_()
         if reads_words:
             state, leaves = own_rows(family, torch.from_numpy(texts.word).to(device), texts.size)
         with _without_cudnn():
-            scores = functional_call(score, state, (read, batch(texts.texts if reads_words else texts.plain)))
+            scores = functional_call(score, state, (read, captions))
             if reads_words:
                 _check_equal(scores, score(read.detach(), batch(texts.plain)), family)
-        of_words = torch.autograd.grad(scores.sum(), leaves, retain_graph=True, allow_unused=True) if leaves else ()
+        leaves += [] if states is None else [states]
+        of_words = list[Tensor | None]()
+        if leaves:
+            of_words += torch.autograd.grad(scores.sum(), leaves, retain_graph=True, allow_unused=True)
         gradients = {
             number: torch.autograd.grad(scores[number], leaf, retain_graph=True, materialize_grads=True)[0]
             for number in of_image
@@ -205,10 +211,11 @@ def jacobians(
     norms = None
     if reads_words:
         squares = np.zeros(len(texts.word))
+        of_states = None if states is None else of_words.pop()
         for each in of_words:
             if each is not None:  # a table that no caption of these is read from
                 squares += each.double().square().sum(1).cpu().numpy()
-        norms = _by_token(texts, squares)
+        norms = _by_token(texts, squares, of_states)
     return Jacobians(scores.detach().double().cpu().numpy(), gradients, norms)
 
 
@@ -276,10 +283,15 @@ def _check_equal(scores: Tensor, plain: Tensor, family: Family) -> None:
         )
 
 
-def _by_token(texts: OccurrenceTexts, squares: Float[np.ndarray, " rows"]) -> tuple[np.ndarray, ...]:
-    """For each caption the norms of its tokens, over all rows of a token."""
+def _by_token(
+    texts: OccurrenceTexts, squares: Float[np.ndarray, " rows"], states: Float[Tensor, "captions time dim"] | None
+) -> tuple[np.ndarray, ...]:
+    """For each caption the norms of its tokens, over all rows of a token and its state, if there is one."""
     lengths = np.array([len(each) for each in texts.tokens], dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
     sums = np.zeros(int(lengths.sum()))
     np.add.at(sums, starts[texts.caption] + texts.token, squares)
+    if states is not None:  # <start> comes before the first word
+        of_words = states.double().square().sum(-1)[:, 1:].cpu().numpy()
+        sums += np.concatenate([row[:length] for row, length in zip(of_words, lengths, strict=True)])
     return tuple(np.split(np.sqrt(sums), starts[1:])) if len(lengths) else ()

@@ -330,7 +330,9 @@ class _Rounded:
         self.features = features
 
     def vectors(self, texts: Sequence[str]) -> SentenceVectors:
-        return SentenceVectors(self.features.encode(texts).astype(np.float16), np.arange(len(texts)))
+        values, lengths = self.features.encode(texts).astype(np.float16), self.features.lengths(texts)
+        first = np.arange(len(texts)) if lengths is None else np.cumsum(lengths) - lengths
+        return SentenceVectors(values, first, lengths)
 
 
 def _caption_vectors(trained: Trained, codes: Encoded) -> Tensor:

@@ -109,9 +109,14 @@ def text_tower(embedder: Embedder) -> Tower:
     """From ids of words with their number in each caption, or from the untrained vector of a whole sentence.
 
     Raises:
-        InputError: captions are read with components of a parser.
+        InputError: captions are read with components of a parser, or by states of a pretrained encoder.
     """
     family, trained = embedder.trained.family, embedder.trained
+    if family.inputs.states:
+        raise InputError(
+            "towers=text: this run reads states of text.encoder, which is not exported; towers=features exports the "
+            "encoder of images alone"
+        )
     if family.inputs.sentence:
         length = trained.checkpoint.read_json("context.json")["sentence_dim"]
         draw = torch.Generator().manual_seed(0)

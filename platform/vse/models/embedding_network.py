@@ -4,7 +4,6 @@ Our reading of a paper that is not among our sources: two linear layers per bran
 length, and no batch normalisation, so that a code does not depend on the batch. Every default is ours.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -52,10 +51,6 @@ class EmbeddingNetwork(Family):
         self.image = two_layers(channels, config.hidden_dim, config.dim)
         self.text_scale = FeatureScale(context.sentence_dim, "standardize", images=False)
         self.text = two_layers(context.sentence_dim, config.hidden_dim, config.dim)
-
-    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Fit the scale of the training captions' vectors (ours)."""
-        self.text_scale.fit(batch["sentence"] for batch in batches())
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and of siblings, if the batch has any (zero if `has_sibling` is False)."""

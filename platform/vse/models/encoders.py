@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vse.models.family import Context, FeatureScale
+from vse.models.family import Batch, Context, FeatureScale
 from vse.models.noise import KeyedDropout
 from vse.models.pooling import GPO, pool_regions
 
@@ -78,6 +78,11 @@ class WordTable(nn.Module):
             return vectors
         place = self.place[words]
         return torch.where((place >= 0)[..., None], F.embedding(place.clamp_min(0), self.learned), vectors)
+
+    def rows(self, batch: Batch) -> tuple[Float[Tensor, "words dim"], Int[Tensor, "batch time"]]:
+        """Vectors of the distinct words of a batch, and the row numbers of every caption."""
+        words, (tokens,) = distinct(batch["tokens"])
+        return self(words), tokens
 
 
 def _join_table(table: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
@@ -203,3 +208,24 @@ class PooledEncoder(nn.Module):
         """Embeddings of images. `draw`: keys for dropout, needed in training."""
         codes = self.project(self.dropout(self.scale(features), draw))
         return unit(codes) if self.normalize else codes
+
+
+class SentenceEncoder(nn.Module):
+    """A linear layer over a fixed vector of a caption, to unit length.
+
+    Args:
+        channels: length of the fixed vector.
+        dim: of the joint space.
+        dropout: of the fixed vector.
+    """
+
+    def __init__(self, channels: int, dim: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.scale, self.dropout = FeatureScale(channels, "standardize", images=False), KeyedDropout(dropout, WORDS)
+        self.project = linear_xavier(channels, dim)
+
+    def forward(
+        self, vectors: Float[Tensor, "batch channels"], draw: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, "batch dim"]:
+        """Embeddings of captions. `draw`: keys for dropout, needed in training."""
+        return unit(self.project(self.dropout(self.scale(vectors), draw)))

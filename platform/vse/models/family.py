@@ -17,6 +17,7 @@ A batch has one row per caption (B); a worker holds its share of them. Vocabular
 | attributes | (B, M, 2), int64 | (adjective, noun) | `Inputs.components` |
 | relations | (B, M, 3), int64 | (subject, relation, object) | `Inputs.components` |
 | sentence | (B, length), float32 | an untrained vector of the caption | `Inputs.sentence` |
+| states | (B, time, length), float32 | one for each of `tokens` instead, zeros behind | `Inputs.states` |
 | draw | (B,), int64 | key of caption and epoch, for random numbers | training |
 | sample | (B,), int64 | number of the caption in its split | training |
 | image_group, text_group | (B,), int64 | equal for captions of one image, of one text | training |
@@ -25,6 +26,7 @@ A batch has one row per caption (B); a worker holds its share of them. Vocabular
 | sibling, has_sibling | (B, length) float32, (B,) bool | vector of another caption of the image | `Inputs.siblings` |
 | contrast | (B, adversaries, time), int64 | adversaries of the caption, as tokens | `Inputs.contrast` |
 | contrast_lengths | (B, adversaries), int64 | their lengths, 0 if absent | `Inputs.contrast` |
+| contrast_states | (B, adversaries, time, length), float32 | states of their tokens | both |
 | object_negatives | (B, M, nouns), int64 | nouns that are not in the image | `Objective.negatives` |
 | attribute_word_negatives, attribute_noun_negatives | (B, M, words), int64 | replace one of a pair | same |
 | relation_negatives | (B, M, triples, 3), int64 | triples with one word replaced | same |
@@ -69,6 +71,7 @@ class Inputs(NamedTuple):
     components: bool  # captions are parsed
     sentence: bool = False  # one untrained vector per caption (mean of word vectors, Fisher vector)
     contrast: bool = False  # adversaries of each caption, for training
+    states: bool = False  # with `sentence`: one such vector for each word instead of one per caption
     siblings: bool = False  # the sentence vector of another caption of the same image, for training
 
 
@@ -80,7 +83,7 @@ class Context:
         vocabulary_size: number of ids, the four markers included.
         feature_dims: number of channels by name of the output.
         word_vectors: (vocabulary, dim), with a row of zeros for a word without a vector; None if none are given.
-        sentence_dim: length of a caption's vector, for families that read one.
+        sentence_dim: length of a vector of a caption or, for families that read states, of a state.
     """
 
     vocabulary_size: int
@@ -249,11 +252,15 @@ class Family(nn.Module):
         return (Phase("all", None, trainable(self)),)
 
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Fit what is fitted in closed form before the first step.
+        """Fit what is fitted in closed form before the first step, by default the scale of vectors of captions.
 
         Args:
-            batches: each call iterates over all training captions once, in order.
+            batches: each call iterates over all training captions once, in order. For a family that reads states, the
+                batches hold no image features.
         """
+        name = "states" if self.inputs.states else "sentence"
+        for scale in (module for module in self.modules() if isinstance(module, FeatureScale) and not module.images):
+            scale.fit(batch[name] for batch in batches())
 
     def add_scalars(self, initial: Mapping[str, float]) -> None:
         """Register learnable scalars of the objective, such as a temperature, with their initial values."""

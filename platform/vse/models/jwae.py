@@ -9,7 +9,6 @@ Regularisers: `adversary` is the paper's. `vae` maps each input to its own Gauss
 evaluation uses the means). `none` does not regularise (the ablations MSE, and MMD-MSE with the objective's MMD).
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -95,11 +94,6 @@ class JWAE(Family):
         if self.config.regularizer != "adversary":
             return super().phases()
         return adversarial_phases(self, self.discriminator, self.config)
-
-    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Fit the scale of the training captions' fixed vectors."""
-        if self.config.text == "sentence":
-            self.text_scale.fit(batch["sentence"] for batch in batches())
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes, reconstructions and logits for the encoders; in the discriminator's phase, its logits alone."""

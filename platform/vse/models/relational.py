@@ -21,6 +21,7 @@ from vse.models.encoders import WordTable, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
 from vse.models.gru import within
 from vse.models.pooling import pool_regions
+from vse.models.word_states import EncodedWords
 from vse.registry import ComponentConfig, register
 from vse.text.vocabulary import UNKNOWN
 
@@ -100,7 +101,6 @@ class Relational(Family):
         scale: of image features (see `FeatureScale`).
     """
 
-    inputs = Inputs(image="map", components=False)
     vocabulary_buffers = ("known",)
     vectors_of_paper = "fastText's of 300 dimensions (thesis, section 2.3)"
 
@@ -109,8 +109,11 @@ class Relational(Family):
         """Given in the thesis: dim, word_dim, the numbers of layers, max_words. Others are ours."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of word vectors", low=1, only="text.word_vectors=")
-        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
+        text: str = knob(
+            "words", "nodes of a caption: word vectors, or states of text.encoder", choices=("words", "states")
+        )
+        word_dim: int = knob(300, "dimension of word vectors", low=1, only="text.word_vectors= text=words")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!= text=words")
         image_layers: int = knob(1, "encoder layers over regions", low=1)
         text_layers: int = knob(2, "encoder layers over words", low=1)
         heads: int = knob(8, "attention heads", low=1)
@@ -122,11 +125,20 @@ class Relational(Family):
         structure: str = knob("none", "structure that training aligns too", choices=("none", "pool", "attention"))
         pools: int = knob(8, "learned pools", low=1, only="structure=pool")
 
+    @classmethod
+    def requires(cls, config: "Relational.Config") -> Inputs:
+        encoded = config.text == "states"
+        return Inputs(image="map", components=False, sentence=encoded, states=encoded)
+
     def __init__(self, config: "Relational.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         dim, channels = config.dim, context.feature_dims["map"]
         self.scale, self.project = FeatureScale(channels, scale), linear_xavier(channels, dim)
-        self.words = WordTable(context, config.word_dim, config.fixed_words)
+        self.words: WordTable | EncodedWords
+        if config.text == "states":
+            self.words = EncodedWords(context.sentence_dim)
+        else:
+            self.words = WordTable(context, config.word_dim, config.fixed_words)
         self.register_buffer("known", _known(context))
         self.region_position = nn.Parameter(0.02 * torch.randn(config.regions, dim))
         # Positions reach to the padded length and to the number of words read.
@@ -145,7 +157,7 @@ class Relational(Family):
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and of the structure; in training, captions are shifted at random."""
         regions, region_mask = self._regions(batch["map"])
-        words, word_mask = self._words(batch["tokens"], batch["lengths"], batch["draw"] if self.training else None)
+        words, word_mask = self._words(batch, batch["draw"] if self.training else None)
         encoded = {"images": self._pooled(regions, region_mask), "captions": self._pooled(words, word_mask)}
         if self.config.structure == "pool":
             encoded["image_pools"] = unit(self.image_pools(regions, region_mask))
@@ -155,8 +167,8 @@ class Relational(Family):
             encoded["caption_nodes"] = unit(words) * word_mask[..., None]
         return encoded
 
-    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        return self.words(words)
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return self.words(words) if isinstance(self.words, WordTable) else None
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `map` (batch, regions, channels)."""
@@ -169,7 +181,7 @@ class Relational(Family):
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim)."""
-        return {"captions": self._pooled(*self._words(batch["tokens"], batch["lengths"], None))}
+        return {"captions": self._pooled(*self._words(batch, None))}
 
     def _pooled(
         self, nodes: Float[Tensor, "batch nodes dim"], mask: Bool[Tensor, "batch nodes"] | None
@@ -190,15 +202,16 @@ class Relational(Family):
         return nodes, mask
 
     def _words(
-        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"], draw: Int[Tensor, " batch"] | None
+        self, batch: Batch, draw: Int[Tensor, " batch"] | None
     ) -> tuple[Float[Tensor, "batch words dim"], Bool[Tensor, "batch words"]]:
         """Nodes of the caption graph (§2.3) and their mask. `draw`: keys of the random left padding."""
-        tokens, place, mask = self._kept(tokens[:, 1:], lengths)
+        tokens, place, mask = self._kept(batch["tokens"][:, 1:], batch["lengths"])
         if draw is not None:
             count = mask.sum(1)
             room = (self.config.padded_length - count).clamp_min(0)
             place = place + (noise.uniform(draw, 1, PADDING)[:, 0] * (room + 1)).long()[:, None]
-        nodes = self.words(tokens) + self.word_position[place.clamp(0, len(self.word_position) - 1)]
+        vectors = self.words(tokens) if isinstance(self.words, WordTable) else self.words(batch)[:, 1:]
+        nodes = vectors + self.word_position[place.clamp(0, len(self.word_position) - 1)]
         for layer in self.text_layers:
             nodes = layer(nodes, mask)
         return nodes, mask
@@ -210,7 +223,7 @@ class Relational(Family):
         """
         inside = within(lengths - 2, tokens.shape[1])
         tokens = tokens * inside
-        known = self.known[tokens] & inside
+        known = self.known[tokens] & inside if isinstance(self.words, WordTable) else inside
         known = known | (inside & ~known.any(1, keepdim=True))
         place = known.cumsum(1) - 1
         return tokens, place, known & (place < self.config.max_words)

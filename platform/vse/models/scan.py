@@ -14,9 +14,9 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.models.cross_attention import Attention, cross_attention, region_attention, word_shares
-from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
+from vse.models.encoders import WordTable, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, masked_softmax
-from vse.models.gru import WordStates
+from vse.models.word_states import TEXT, TEXTS, word_layers
 from vse.registry import ComponentConfig, register
 
 AGGREGATES = ("lse", "mean", "max", "sum")
@@ -32,7 +32,6 @@ class SCAN(Family):
         scale: of image features (see `FeatureScale`).
     """
 
-    inputs = Inputs(image="map", components=False)
     pairwise = frozenset({"words"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,8 +39,9 @@ class SCAN(Family):
         """Values published for COCO."""
 
         dim: int = knob(1024, "dimension of regions and words", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
-        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
+        text: str = knob("words", TEXT, choices=TEXTS)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors= text=words")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!= text=words")
         direction: str = knob("t2i", "what attends: words (t2i), regions (i2t) or both", choices=("t2i", "i2t", "both"))
         weight: float = knob(0.5, "both: share of t2i in the score", low=0, high=1, only="direction=both")
         aggregate: str = knob("lse", "aggregation of the relevance of all words or regions", choices=AGGREGATES)
@@ -59,17 +59,21 @@ class SCAN(Family):
             0.0, "slope of negative similarities: 0 as printed, 0.1 as in the public code", low=0, high=1
         )
 
+    @classmethod
+    def requires(cls, config: "SCAN.Config") -> Inputs:
+        encoded = config.text != "words"
+        return Inputs(image="map", components=False, sentence=encoded, states=encoded)
+
     def __init__(self, config: "SCAN.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         self.inference_parameters = ("weight",) if config.direction == "both" else ()
         channels = context.feature_dims["map"]
         self.scale = FeatureScale(channels, scale)
         self.project = linear_xavier(channels, config.dim)
-        self.vectors = WordTable(context, config.word_dim, config.fixed_words)
-        self.states = WordStates(self.vectors.dim, config.dim)
+        self.vectors, self.states = word_layers(context, config)
 
-    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        return self.vectors(words)
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return self.vectors(words) if isinstance(self.vectors, WordTable) else None
 
     def encode_images(self, batch: Batch) -> Encoded:
         """regions (batch, regions, dim) from `map` (batch, regions, channels)."""
@@ -78,9 +82,9 @@ class SCAN(Family):
         return {"regions": regions if mask is None else regions * mask[..., None]}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """words (batch, time, dim): the states of a bidirectional GRU, mean of both directions."""
-        words, (tokens,) = distinct(batch["tokens"])
-        return {"words": unit(self.states(self.vectors(words), tokens, batch["lengths"]))}
+        """words (batch, time, dim): the states of a bidirectional GRU, mean of both directions; or of the encoder."""
+        table, tokens = self.vectors.rows(batch)
+        return {"words": unit(self.states(table, tokens, batch["lengths"]))}
 
     def encode_regions(self, batch: Batch) -> Encoded:
         """The regions of `encode_images`; absent ones are zero."""

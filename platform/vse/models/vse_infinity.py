@@ -2,8 +2,8 @@
 
 Not among the papers of this project. The image side adds a two-layer perceptron to a linear layer. The public code
 normalises the hidden layer over the batch (absent regions included); we normalise each region by itself, so that a code
-does not depend on the batch. Size augmentation replaces words by <unk>; the public code for a GRU deletes or replaces
-them.
+does not depend on the batch. Size augmentation replaces words by <unk>, and states of a pretrained encoder by zeros;
+the public code for a GRU deletes or replaces words.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models import noise
-from vse.models.encoders import WordTable, distinct, linear_xavier, present, unit
+from vse.models.encoders import WordTable, linear_xavier, present, unit
 from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
-from vse.models.gru import WordStates, within
+from vse.models.gru import within
 from vse.models.pooling import GPO
+from vse.models.word_states import TEXT, TEXTS, word_layers
 from vse.registry import ComponentConfig, register
 from vse.text.vocabulary import UNKNOWN
 
@@ -34,17 +35,21 @@ class VSEInfinity(Family):
         scale: of image features (see `FeatureScale`).
     """
 
-    inputs = Inputs(image="map", components=False)
-
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """Published values are the defaults."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
+        text: str = knob("words", TEXT, choices=TEXTS)
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors= text=words")
         hidden_dim: int = knob(512, "hidden units of the regions' perceptron", low=1)
-        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!= text=words")
         augment: float = knob(0.2, "share of regions left out and of words replaced in training", low=0, high=0.9)
+
+    @classmethod
+    def requires(cls, config: "VSEInfinity.Config") -> Inputs:
+        encoded = config.text != "words"
+        return Inputs(image="map", components=False, sentence=encoded, states=encoded)
 
     def __init__(self, config: "VSEInfinity.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
@@ -58,8 +63,7 @@ class VSEInfinity(Family):
             nn.ReLU(),
             linear_xavier(config.hidden_dim, config.dim),
         )
-        self.words = WordTable(context, config.word_dim, config.fixed_words)
-        self.states = WordStates(self.words.dim, config.dim)
+        self.words, self.states = word_layers(context, config)
         self.image_pool, self.text_pool = GPO(), GPO()
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
@@ -70,13 +74,16 @@ class VSEInfinity(Family):
         hidden = noise.uniform(batch["draw"], tokens.shape[1], WORDS) < self.augment
         hidden[:, :1] = False  # <start>
         hidden &= within(lengths - 1, tokens.shape[1])  # <end> and padding
+        augmented = {**batch, "tokens": torch.where(hidden, UNKNOWN, tokens)}
+        if self.inputs.states:
+            augmented["states"] = batch["states"] * ~hidden[..., None]
         return {
             "images": self._images(features, self._kept(features, batch["draw"])),
-            "captions": self._captions(torch.where(hidden, UNKNOWN, tokens), lengths),
+            **self.encode_captions(augmented),
         }
 
-    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        return self.words(words)
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return self.words(words) if isinstance(self.words, WordTable) else None
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `map` (batch, regions, channels)."""
@@ -90,7 +97,9 @@ class VSEInfinity(Family):
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim)."""
-        return {"captions": self._captions(batch["tokens"], batch["lengths"])}
+        table, tokens = self.words.rows(batch)
+        states = self.states(table, tokens, batch["lengths"])
+        return {"captions": unit(self.text_pool(states, within(batch["lengths"], tokens.shape[1])))}
 
     def _kept(
         self, features: Float[Tensor, "batch regions channels"], draw: Int[Tensor, " batch"]
@@ -107,10 +116,3 @@ class VSEInfinity(Family):
     ) -> Float[Tensor, "batch dim"]:
         scaled = self.scale(features)
         return unit(self.image_pool(self.project(scaled) + self.deep(scaled), mask))
-
-    def _captions(
-        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]
-    ) -> Float[Tensor, "batch dim"]:
-        words, (local,) = distinct(tokens)
-        states = self.states(self.words(words), local, lengths)
-        return unit(self.text_pool(states, within(lengths, tokens.shape[1])))

@@ -2,13 +2,13 @@
 
 A word is its distributional vector next to a visually grounded one that is learned (§3.1). The first stays fixed as in
 the public code; Appendix B says that it initialises embeddings, but not whether they are trained. Eq. 1 prints the
-product of two projections; here, as in the public code, both have unit length.
+product of two projections; here, as in the public code, both have unit length. States of a pretrained encoder can take
+the place of the distributional vectors.
 """
 
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -16,6 +16,7 @@ from vse.config import knob
 from vse.models.encoders import PooledEncoder, WordTable, distinct, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU, reversed_rows
+from vse.models.word_states import EncodedWords
 from vse.registry import ComponentConfig, register
 
 
@@ -31,7 +32,6 @@ class VSEC(Family):
         scale: of image features (see `FeatureScale`).
     """
 
-    inputs = Inputs(image="pooled", components=False, contrast=True)
     vectors_of_paper = "GloVe's of 300 dimensions next to learned ones (Appendix B), kept fixed in the public code"
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,15 +39,24 @@ class VSEC(Family):
         """Appendix B: dim 1024, a GRU of 512 units in each direction; word_dim is the public code's."""
 
         dim: int = knob(1024, "dimension of the joint space, half of it for each direction of the GRU", low=2)
+        text: str = knob(
+            "words", "fixed part of a word: its given vector, or its state of text.encoder", choices=("words", "states")
+        )
         word_dim: int = knob(100, "dimension of the learned part of a word's vector", low=1)
+
+    @classmethod
+    def requires(cls, config: "VSEC.Config") -> Inputs:
+        encoded = config.text == "states"
+        return Inputs(image="pooled", components=False, contrast=True, sentence=encoded, states=encoded)
 
     def __init__(self, config: "VSEC.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale)
         self.words = GroundedWords(context, config.word_dim)
-        half = config.dim // 2
-        self.forward_gru = PrefixGRU(self.words.dim, config.dim - half)
-        self.backward_gru = PrefixGRU(self.words.dim, half)
+        self.encoded = EncodedWords(context.sentence_dim) if config.text == "states" else None
+        word_dim, half = self.words.dim + (self.encoded.dim if self.encoded else 0), config.dim // 2
+        self.forward_gru = PrefixGRU(word_dim, config.dim - half)
+        self.backward_gru = PrefixGRU(word_dim, half)
 
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and of the adversaries, if the batch has any."""
@@ -59,18 +68,22 @@ class VSEC(Family):
         rows, number, time = others.shape
         # One call, since adversaries share beginnings and ends with their caption, which are then encoded once.
         longest = max(tokens.shape[1], time)
-        whole = torch.cat(
-            [F.pad(tokens, (0, longest - tokens.shape[1])), F.pad(others, (0, longest - time)).flatten(0, 1)]
-        )
+        whole = {
+            "tokens": torch.cat([_longer(tokens, longest), _longer(others.flatten(0, 1), longest)]),
+            "lengths": torch.cat([lengths, other_lengths.flatten().clamp_min(1)]),
+        }
+        if self.encoded is not None:
+            states, of_others = batch["states"], batch["contrast_states"].flatten(0, 1)
+            whole["states"] = torch.cat([_longer(states, longest), _longer(of_others, longest)])
         present = other_lengths.flatten() > 0
-        codes = self._encode(whole, torch.cat([lengths, other_lengths.flatten().clamp_min(1)]))
+        codes = self._encode(whole)
         encoded["captions"] = codes[: len(tokens)]
         encoded["contrast"] = (codes[len(tokens) :] * present[:, None]).view(rows, number, codes.shape[1])
         encoded["contrast_mask"] = other_lengths > 0
         return encoded
 
-    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        return self.words(words)
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return self.words(words) if self.encoded is None else None
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""
@@ -78,14 +91,24 @@ class VSEC(Family):
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the last states of both directions."""
-        return {"captions": self._encode(batch["tokens"], batch["lengths"])}
+        return {"captions": self._encode(batch)}
 
-    def _encode(self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
-        words, (local,) = distinct(tokens)
-        table = self.words(words)
-        forward = self.forward_gru(table, local, lengths)
-        backward = self.backward_gru(table, reversed_rows(local, lengths), lengths)
+    def _encode(self, batch: Batch) -> Float[Tensor, "batch dim"]:
+        if self.encoded is None:
+            table, local = self.words.rows(batch)
+        else:
+            states, local = self.encoded.rows(batch)
+            table = torch.cat([states, self.words(batch["tokens"]).flatten(0, 1)], dim=1)
+        forward = self.forward_gru(table, local, batch["lengths"])
+        backward = self.backward_gru(table, reversed_rows(local, batch["lengths"]), batch["lengths"])
         return unit(torch.cat([forward, backward], dim=1))
+
+
+def _longer(rows: Tensor, time: int) -> Tensor:
+    """Rows (batch, shorter, ...) with zeros behind, up to a length."""
+    longer = rows.new_zeros(len(rows), time, *rows.shape[2:])
+    longer[:, : rows.shape[1]] = rows
+    return longer
 
 
 class GroundedWords(nn.Module):
@@ -114,3 +137,8 @@ class GroundedWords(nn.Module):
     def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
         learned = self.learned(words)
         return learned if self.fixed is None else torch.cat([self.fixed(words), learned], dim=-1)
+
+    def rows(self, batch: Batch) -> tuple[Float[Tensor, "words dim"], Int[Tensor, "batch time"]]:
+        """Vectors of the distinct words of a batch, and the row numbers of every caption."""
+        words, (tokens,) = distinct(batch["tokens"])
+        return self(words), tokens

@@ -1,6 +1,8 @@
 """VSE++ (Faghri et al., 2018), the baseline of every paper here: a linear image encoder and a GRU over words.
 
 With a map instead of a pooled feature it is a control with the image side of UniVSE (1x1 convolution, max-k pooling).
+Captions can also be read by a frozen pretrained encoder: its states of words in place of word vectors, or its vector of
+the caption in place of words and GRU.
 """
 
 from dataclasses import dataclass
@@ -10,10 +12,20 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.models.encoders import WORDS, PooledEncoder, RegionEncoder, WordTable, distinct, present, unit
+from vse.models.encoders import (
+    WORDS,
+    PooledEncoder,
+    RegionEncoder,
+    SentenceEncoder,
+    WordTable,
+    distinct,
+    present,
+    unit,
+)
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU
 from vse.models.noise import KeyedDropout, word_keys
+from vse.models.word_states import EncodedWords
 from vse.registry import ComponentConfig, register
 
 
@@ -32,8 +44,13 @@ class VSEPP(Family):
         """Published values: dim 1024, word_dim 300."""
 
         dim: int = knob(1024, "dimension of the joint space", low=1)
-        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors=")
-        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!=")
+        text: str = knob(
+            "words",
+            "what is read of a caption: word vectors and a GRU, states of text.encoder and a GRU, or text.sentence",
+            choices=("words", "states", "sentence"),
+        )
+        word_dim: int = knob(300, "dimension of learned word vectors", low=1, only="text.word_vectors= text=words")
+        fixed_words: bool = knob(False, "keep given word vectors fixed", only="text.word_vectors!= text=words")
         image: str = knob("pooled", "which image features", choices=("pooled", "map"))
         pooling: str = knob(
             "maxk", "pooling of a map's regions", choices=("avg", "max", "maxk", "gpo"), only="image=map"
@@ -48,7 +65,7 @@ class VSEPP(Family):
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
-        """The configured image features.
+        """The configured image features, and what is read of captions.
 
         Raises:
             InputError: for a setting of the other image features, which would change nothing.
@@ -58,7 +75,8 @@ class VSEPP(Family):
                 raise InputError(f"model.pooling={config.pooling}: pools a map's regions; add model.image=map")
         elif not config.normalize_images:
             raise InputError("model.normalize_images=false: only with model.image=pooled")
-        return Inputs(image=config.image, components=False)
+        encoded = config.text != "words"
+        return Inputs(image=config.image, components=False, sentence=encoded, states=config.text == "states")
 
     def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
@@ -69,17 +87,25 @@ class VSEPP(Family):
             self.unit_codes = config.normalize_images
         else:
             self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale, config.dropout)
-        self.words = WordTable(context, config.word_dim, config.fixed_words)
-        self.dropout = KeyedDropout(config.dropout, WORDS)
-        self.sentence = PrefixGRU(self.words.dim, config.dim)
+        self.words: WordTable | EncodedWords | None = None
+        self.sentence: nn.Module
+        if config.text == "sentence":
+            self.sentence = SentenceEncoder(context.sentence_dim, config.dim, config.dropout)
+        elif config.text == "states":
+            self.words = EncodedWords(context.sentence_dim, config.dropout, WORDS)
+            self.sentence = PrefixGRU(self.words.dim, config.dim)
+        else:
+            self.words = WordTable(context, config.word_dim, config.fixed_words)
+            self.dropout = KeyedDropout(config.dropout, WORDS)
+            self.sentence = PrefixGRU(self.words.dim, config.dim)
 
-    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        return self.words(words)
+    def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
+        return self.words(words) if isinstance(self.words, WordTable) else None
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""
         features, draw = batch[self.inputs.image], batch.get("draw")
-        typed = features.to(self.words.embedding.weight.dtype)
+        typed = features.to(next(self.parameters()).dtype)
         if self.inputs.image == "pooled":
             return {"images": self.image(typed, draw=draw)}
         return {"images": self.image(typed, mask=present(features), draw=draw)[1]}
@@ -89,13 +115,18 @@ class VSEPP(Family):
         are absent."""
         if self.inputs.image != "map":
             return super().encode_regions(batch)
-        features = batch["map"].to(self.words.embedding.weight.dtype)
+        features = batch["map"].to(next(self.parameters()).dtype)
         mask = present(features)
         regions = self.image(features, mask=mask)[0]
         return {"regions": regions} if mask is None else {"regions": regions, "region_mask": mask}
 
     def encode_captions(self, batch: Batch) -> Encoded:
-        """captions (batch, dim): the state of the GRU at <end>."""
-        words, (tokens,) = distinct(batch["tokens"])
-        table = self.dropout(self.words(words), word_keys(words))
+        """captions (batch, dim): the state of the GRU at <end>, or a linear map of `sentence`."""
+        if self.words is None:
+            return {"captions": self.sentence(batch["sentence"], batch.get("draw"))}
+        if isinstance(self.words, EncodedWords):
+            table, tokens = self.words.rows(batch)
+        else:
+            words, (tokens,) = distinct(batch["tokens"])
+            table = self.dropout(self.words(words), word_keys(words))
         return {"captions": unit(self.sentence(table, tokens, batch["lengths"]))}

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 from vse import registry
 from vse.cluster.runtime import Config as RayConfig
@@ -26,7 +27,7 @@ from vse.storage.user_files import refuse_placeholder
 from vse.text.caption_vectors import caption_vectors, caption_vectors_fingerprint
 from vse.text.encoder import TextEncoder
 from vse.text.lexicon.compact import knowledge
-from vse.text.sentence.kinds import TextSource
+from vse.text.sentence.kinds import OF_ENCODER, TextSource
 from vse.text.vocabulary import SPECIAL, build_vocabulary
 from vse.text.word_vector_files import check_head, split_path
 from vse.text.word_vectors import WordVectors, file_digits, word_vectors
@@ -102,7 +103,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     """
     inputs = family_inputs(config)
     if inputs.sentence:
-        _refuse_without_sentences(config)
+        _refuse_without_sentences(config, inputs.states)
     _check_encoder(config, inputs.sentence)
     _check_towers(config)
     trained_against = adversaries_wanted(config) is not None
@@ -127,10 +128,19 @@ def _check_encoder(config: RunConfig, sentence: bool) -> None:
     """Raises InputError for an encoder that nobody reads, and for one that is missing."""
     if registry.name_of("encoder", config.text.encoder) == "none":
         return
-    if not sentence or registry.name_of("sentence", config.text.sentence) != "encoder":
+    if not sentence or registry.name_of("sentence", config.text.sentence) not in OF_ENCODER:
         family = registry.name_of("family", config.model)
-        instead = "add text.sentence=encoder" if sentence else f"family {family} reads words"
+        states = next((field for field in fields(config.model) if field.name == "text"), None)
+        reads = f"family {family} reads words"
+        if states is not None and "states" in states.metadata["choices"]:
+            reads += "; add model.text=states text.sentence=states"
+        instead = "add text.sentence=encoder" if sentence else reads
         raise InputError(f"text.encoder: nothing reads its vectors; {instead}, or leave it out")
+    if config.text.word_vectors:
+        raise InputError(
+            f"text.word_vectors={config.text.word_vectors}: nothing reads them, since text.encoder reads the captions; "
+            "leave one of them out"
+        )
     registry.build("encoder", config.text.encoder).check()
 
 
@@ -169,14 +179,26 @@ def _check_towers(config: RunConfig) -> None:
         raise InputError(f"text.encoder.pooling: family {family} compares projected vectors; use projected")
 
 
-def _refuse_without_sentences(config: RunConfig) -> None:
+def _refuse_without_sentences(config: RunConfig, states: bool) -> None:
     kind = registry.name_of("sentence", config.text.sentence)
+    if states != (kind == "states"):
+        wanted = "states of words; use text.sentence=states" if states else "one vector of a caption; use encoder"
+        if states or kind == "states":
+            raise InputError(f"text.sentence={kind}: this family reads {wanted}")
     if kind == "none":
         raise InputError("text.sentence=none: this family reads vectors of captions; use mean, gmm, hglmm or encoder")
-    if kind == "encoder":
-        if registry.name_of("encoder", config.text.encoder) == "none":
+    if kind in OF_ENCODER:
+        encoder = registry.name_of("encoder", config.text.encoder)
+        if encoder == "none":
             raise InputError(
-                "text.sentence=encoder: needs a text encoder; add text.encoder=transformers text.encoder.model=FOLDER"
+                f"text.sentence={kind}: needs a text encoder; add text.encoder=transformers text.encoder.model=FOLDER"
+            )
+        if states and not registry.component("encoder", encoder).by_word:
+            raise InputError(f"text.encoder={encoder}: gives no states of words; use text.encoder=transformers")
+        if states and adversaries_wanted(config) is not None and config.text.min_count != 1:
+            raise InputError(
+                f"text.min_count={config.text.min_count:g}: adversaries go through text.encoder word by word, so that "
+                "every word needs a number; use text.min_count=1"
             )
         return
     if not config.text.word_vectors:
@@ -250,7 +272,7 @@ def _text_source(
     config: RunConfig, workspace: Workspace, records: Records, train: Sequence[str], vectors: Vectors | None
 ) -> TextSource:
     """What the configured sentence features are made of: the encoder, or vectors of the words."""
-    if registry.name_of("sentence", config.text.sentence) == "encoder":
+    if registry.name_of("sentence", config.text.sentence) in OF_ENCODER:
         encoder: TextEncoder = registry.build("encoder", config.text.encoder)
         contents = workspace.external.ask(["text encoder", config.text.encoder], lambda: encoder.fingerprint)
         return registry.build("encoder", config.text.encoder, contents=contents)

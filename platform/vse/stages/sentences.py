@@ -1,7 +1,8 @@
 """The sentence stage: features fitted once on training captions, and the vectors of all captions of a data set.
 
-`language/<dataset>/<fingerprint>/fit` holds the fitted arrays, `.../captions-<digits>` one half-precision row for every
-distinct caption, in shards. An interrupted run continues with the shards that are there.
+`language/<dataset>/<fingerprint>/fit` holds the fitted arrays, `.../captions-<digits>` half-precision rows in shards:
+one for every distinct caption, or one for each of its words. An interrupted run continues with the shards that are
+there.
 """
 
 import contextlib
@@ -109,18 +110,21 @@ class SentenceStore:
         """
         row = np.array([self._row.get(text, -1) for text in texts], dtype=np.int64)
         kept, others = np.flatnonzero(row >= 0), np.flatnonzero(row < 0)
+        lengths = self.features.lengths(texts)
         if not len(others):
-            return SentenceVectors(self._kept, row)
-        values = np.empty((len(texts), self.dim), dtype=np.float16)
+            return SentenceVectors(self._kept, self._starts[row], lengths)
+        number = np.ones(len(texts), dtype=np.int64) if lengths is None else lengths
+        starts = np.cumsum(number) - number
+        values = np.empty((int(number.sum()), self.dim), dtype=np.float16)
         if len(kept):
-            values[kept] = self._kept[row[kept]]
+            values[_rows(starts[kept], number[kept])] = self._kept[_rows(self._starts[row[kept]], number[kept])]
         for low in range(0, len(others), SHARD_TEXTS):
             some = others[low : low + SHARD_TEXTS]
-            values[some] = _half(self.features.encode([texts[int(k)] for k in some]))
-        return SentenceVectors(values, np.arange(len(texts)))
+            values[_rows(starts[some], number[some])] = _half(self.features.encode([texts[int(k)] for k in some]))
+        return SentenceVectors(values, starts, lengths)
 
     @cached_property
-    def _kept(self) -> Float16[np.ndarray, "captions dim"]:
+    def _kept(self) -> Float16[np.ndarray, "rows dim"]:
         """The stored vectors, mapped read-only and copied to this node by the first process that reads them."""
         try:
             return self._mapped(self.manifest)
@@ -129,12 +133,12 @@ class SentenceStore:
                 remove_damaged(self.folder)
                 return self._mapped(_write(self.features, self.texts, self.folder))
 
-    def _mapped(self, manifest: Mapping[str, Any]) -> Float16[np.ndarray, "captions dim"]:
-        files, shape = manifest["files"], (manifest["num_texts"], self.dim)
+    def _mapped(self, manifest: Mapping[str, Any]) -> Float16[np.ndarray, "rows dim"]:
+        files, shape = manifest["files"], (int(self._starts[-1]), self.dim)
         place = f"{fingerprint([files[name]['sha256'] for name in sorted(files)])}/sentence"
         return mapped_array(self.cache, place, shape, np.float16, functools.partial(self._fill, manifest))
 
-    def _fill(self, manifest: Mapping[str, Any], values: Float16[np.ndarray, "captions dim"]) -> None:
+    def _fill(self, manifest: Mapping[str, Any], values: Float16[np.ndarray, "rows dim"]) -> None:
         """Fill an array shard by shard, each checked against the manifest.
 
         Memory holds two shards more than twice the number that `read_ahead` reads in parallel: for 6,000 numbers per
@@ -152,11 +156,24 @@ class SentenceStore:
                 at += len(rows)
 
     @cached_property
+    def _starts(self) -> np.ndarray:
+        """First row of each stored text, and the number of all rows."""
+        lengths = self.features.lengths(self.texts)
+        number = np.ones(len(self.texts), dtype=np.int64) if lengths is None else lengths
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(number)])
+
+    @cached_property
     def _row(self) -> dict[str, int]:
         return {text: k for k, text in enumerate(self.texts)}
 
 
-def _half(vectors: np.ndarray) -> Float16[np.ndarray, "captions dim"]:
+def _rows(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Numbers of the rows of some texts, one text after the other."""
+    begin = np.cumsum(lengths) - lengths
+    return np.repeat(starts - begin, lengths) + np.arange(int(lengths.sum()))
+
+
+def _half(vectors: np.ndarray) -> Float16[np.ndarray, "rows dim"]:
     """Raises InputError for vectors that half precision cannot hold, or holds with fewer than 8 significant bits."""
     largest = np.abs(vectors).max(initial=0)
     if 0 < largest < 2.0**-17 or np.finfo(np.float16).max < largest < np.inf:

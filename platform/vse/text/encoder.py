@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from vse.errors import InputError, first_line
 from vse.registry import ComponentConfig, register
 from vse.storage.files import local_path
 from vse.storage.user_files import digest, refuse_placeholder
+from vse.text.word_states import lengths_of, shares
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,12 @@ class TextEncoder(ABC):
         config: the encoder's own `Config`.
         files: of the model, by name; by default the files that `config` names.
         contents: the `fingerprint` if it is known; the files are then not read before they are used.
+
+    Attributes:
+        by_word: whether it gives states of words.
     """
+
+    by_word: ClassVar[bool] = False
 
     def __init__(self, config: Any, files: Mapping[str, Path] | None = None, contents: str = "") -> None:
         self.config: Any = config
@@ -89,6 +95,14 @@ class TextEncoder(ABC):
     def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector for each text, in order. Texts that are longer than the model reads are cut, with a warning."""
 
+    def encode_words(self, captions: Sequence[Sequence[str]]) -> Float32[np.ndarray, "states dim"]:
+        """States of the words of captions, one caption after the other, as many as `lengths_of` says of each.
+
+        Args:
+            captions: lower-case words.
+        """
+        raise TypeError(f"{type(self).__name__} gives no states of words")
+
 
 @register("encoder", "transformers")
 class TransformersEncoder(TextEncoder):
@@ -97,6 +111,8 @@ class TransformersEncoder(TextEncoder):
     Captions of equal length are encoded together, without padding: a vector does not depend on its neighbours, and
     decoders without a padding token serve as well. The model is loaded when the first caption is encoded.
     """
+
+    by_word = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -107,8 +123,9 @@ class TransformersEncoder(TextEncoder):
             "mean",
             "one vector of a caption: mean of its tokens, the first, the last; projected: CLIP's and the like",
             choices=POOLINGS,
+            only="text.sentence=encoder",
         )
-        unit: bool = knob(True, "scale vectors to unit length")
+        unit: bool = knob(True, "scale vectors to unit length", only="text.sentence=encoder")
         max_tokens: int = knob(0, "longer captions are cut, and counted; 0: as many as the model reads", low=0)
 
     def _published(self) -> dict[str, Path]:
@@ -136,6 +153,26 @@ class TransformersEncoder(TextEncoder):
         for rows, vectors in self._pooled(texts):
             vectors = torch.nn.functional.normalize(vectors, dim=1) if self.config.unit else vectors
             encoded[rows] = vectors.cpu().numpy()
+        return encoded
+
+    def encode_words(self, captions: Sequence[Sequence[str]]) -> Float32[np.ndarray, "states dim"]:
+        """States of words, means over their tokens (see `word_states`); zero for words beyond what the model reads."""
+        if not self._tokenizer.is_fast:
+            raise InputError(
+                f"text.encoder.model={self.config.model}: has no fast tokenizer, so that its tokens cannot be assigned "
+                "to words; use a model with a tokenizer.json, or text.sentence=encoder"
+            )
+        texts, lengths = [" ".join(words) for words in captions], lengths_of(captions)
+        encoded = np.zeros((int(lengths.sum()), self.dim), dtype=np.float32)
+        if not texts:
+            return encoded
+        places = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+        tokens = self._tokenizer(texts, truncation=True, max_length=self._limit, **places)
+        ends = np.cumsum(lengths)
+        for rows, states in self._states(texts):
+            for row, of_tokens in zip(rows, states.cpu().numpy(), strict=True):
+                mixed = shares(captions[row], tokens["offset_mapping"][row], tokens["special_tokens_mask"][row])
+                encoded[ends[row] - lengths[row] : ends[row]] = mixed @ of_tokens
         return encoded
 
     def _pooled(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[int], torch.Tensor]]:

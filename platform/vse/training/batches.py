@@ -9,7 +9,8 @@ from torch import Tensor
 
 from vse.adversaries.negatives import NegativeSampler
 from vse.data import keyed
-from vse.training.examples import Examples, Texts
+from vse.text.vocabulary import Vocabulary
+from vse.training.examples import Examples, SentenceSource, Texts
 
 Batch = dict[str, Tensor]
 BLOCK = 64  # consecutive images read together: 12 MB of a 7x7x2048 map in half precision
@@ -47,12 +48,12 @@ def worker_share(batch: np.ndarray, rank: int, world: int) -> np.ndarray:
 def text_batch(texts: Texts, rows: np.ndarray, components: bool) -> Batch:
     """tokens (batch, time), lengths (batch,); objects (batch, M), attributes (batch, M, 2), relations (batch, M, 3).
 
-    sentence (batch, dim) where the texts have such vectors.
+    sentence (batch, dim), or states (batch, time, dim), where the texts have such vectors.
     """
     tokens, mask = texts.tokens.pad(rows)
     batch = {"tokens": torch.from_numpy(tokens), "lengths": torch.from_numpy(mask.sum(1))}
     if texts.sentence is not None:
-        batch["sentence"] = texts.sentence.of(rows)
+        batch["sentence" if texts.sentence.lengths is None else "states"] = texts.sentence.of(rows)
     if components:
         for name in ("objects", "attributes", "relations"):
             batch[name] = torch.from_numpy(getattr(texts, name).pad(rows)[0])
@@ -187,15 +188,36 @@ class Negatives:
 
 
 class Contrast:
-    """Adversarial captions of each caption (VSE-C, section 3.3), drawn again for every epoch."""
+    """Adversarial captions of each caption (VSE-C, section 3.3), drawn again for every epoch.
 
-    def __init__(self, sampler: Draws) -> None:
-        self.sampler = sampler
+    Args:
+        sampler: draws them.
+        vocabulary: of their ids.
+        states: encodes their words, for a family that reads states.
+    """
+
+    def __init__(
+        self, sampler: Draws, vocabulary: Vocabulary | None = None, states: SentenceSource | None = None
+    ) -> None:
+        self.sampler, self.vocabulary, self.states = sampler, vocabulary, states
 
     def __call__(self, batch: Batch, captions: np.ndarray, images: np.ndarray, epoch: int) -> Batch:
-        """contrast (batch, adversaries, time) between <start> and <end>; contrast_lengths, 0 where there is none."""
+        """contrast (batch, adversaries, time) between <start> and <end>; contrast_lengths, 0 where there is none;
+        contrast_states (batch, adversaries, time, dim) if words are encoded."""
         drawn = self.sampler.draw(captions, epoch)
-        return {"contrast": torch.from_numpy(drawn.tokens), "contrast_lengths": torch.from_numpy(drawn.lengths)}
+        drawn_batch = {"contrast": torch.from_numpy(drawn.tokens), "contrast_lengths": torch.from_numpy(drawn.lengths)}
+        if self.states is not None:
+            assert self.vocabulary is not None
+            there = drawn.lengths > 0
+            ids = zip(drawn.tokens[there].tolist(), drawn.lengths[there].tolist(), strict=True)
+            texts = [" ".join(self.vocabulary.decode(row[1 : length - 1])) for row, length in ids]
+            vectors = self.states.vectors(texts)
+            assert vectors.lengths is not None
+            assert np.array_equal(vectors.lengths, drawn.lengths[there]), "a state for every token"
+            states = torch.zeros(*drawn.tokens.shape, vectors.values.shape[1])
+            states[torch.from_numpy(there)] = vectors.of(np.arange(len(texts)))
+            drawn_batch["contrast_states"] = states
+        return drawn_batch
 
 
 def _one_relation(relations: np.ndarray, draws: np.ndarray) -> np.ndarray:

@@ -26,23 +26,40 @@ class ComponentSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SentenceVectors:
-    """One vector for each of some captions, made without training: `values[row[c]]` is that of caption c.
+    """One vector for each of some captions, or for each of their words, made without training.
 
-    values: (rows, dim), perhaps in half precision, memory-mapped and with rows of other captions. row: (captions,).
+    Args:
+        values: (rows, dim), perhaps in half precision, memory-mapped and with rows of other captions.
+        row: (captions,) of each caption's vector, or of the first of them.
+        lengths: (captions,) number of vectors of each caption, in rows one after the other; None: one.
     """
 
     values: np.ndarray
     row: np.ndarray
+    lengths: np.ndarray | None = None
 
     def of(self, captions: np.ndarray) -> Tensor:
-        """(len(captions), dim) in single precision (double where `values` are): the vectors of these captions."""
-        vectors = torch.from_numpy(np.ascontiguousarray(self.values[self.row[captions]]))
+        """The vectors of these captions in single precision (double where `values` are).
+
+        Returns:
+            Shape (len(captions), dim), or (len(captions), longest, dim) with zeros behind each caption's end.
+        """
+        rows = self.row[captions]
+        if self.lengths is None:
+            found = np.ascontiguousarray(self.values[rows])
+        else:
+            lengths = self.lengths[captions]
+            steps = np.arange(int(lengths.max(initial=0)))
+            there = steps[None, :] < lengths[:, None]
+            found = np.zeros((*there.shape, self.values.shape[1]), dtype=self.values.dtype)
+            found[there] = self.values[(rows[:, None] + steps[None, :])[there]]
+        vectors = torch.from_numpy(found)
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # several times as fast as NumPy's
 
 
 @runtime_checkable
 class SentenceSource(Protocol):
-    """Whatever makes one vector of a text, such as the mean of its word vectors."""
+    """Whatever makes one vector of a text, such as the mean of its word vectors, or one for each of its words."""
 
     def vectors(self, texts: Sequence[str]) -> SentenceVectors: ...
 
@@ -62,6 +79,10 @@ class Texts:
     sentence: SentenceVectors | None = None
     nouns: Ragged | None = None
     modifiers: Ragged | None = None
+
+    def __post_init__(self) -> None:
+        lengths = None if self.sentence is None else self.sentence.lengths
+        assert lengths is None or np.array_equal(lengths, self.tokens.lengths), "a state for every token"
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -43,7 +43,7 @@ from vse.training.batches import (
     blocks,
     known_images,
 )
-from vse.training.config import RunConfig, adversaries_wanted, identity
+from vse.training.config import RunConfig, adversaries_wanted, family_inputs, identity
 from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Features(Protocol):
 
 @runtime_checkable
 class Sentences(Protocol):
-    """Vectors of texts made without training, of length `dim`."""
+    """Vectors of texts, or of their words, made without training, of length `dim`."""
 
     @property
     def dim(self) -> int: ...
@@ -154,6 +154,7 @@ class TrainingInputs:
     truth: np.ndarray | None = None  # (images, captions) of the training split, for the control arm that knows
     contrast: ContrastSampler | None = None
     coverage: Mapping[str, float] = field(default_factory=dict)  # of the vocabulary by word vectors
+    states: Sentences | None = None  # of words of any text, for a family that reads them
 
     def checkpoint_files(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
         """Contents of a checkpoint other than weights: vocabulary, sizes of the family, fingerprints of its inputs."""
@@ -213,6 +214,7 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
         contrast=contrast,
         coverage=shares,
+        states=material.sentences if inputs.states else None,
     )
 
 
@@ -318,7 +320,7 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         pools, ids = pool_ids(data.pools, data.vocabulary), data.vocabulary.ids
         extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed, one_spelling(ids))))
     if data.contrast is not None:
-        extras.append(Contrast(data.contrast))
+        extras.append(Contrast(data.contrast, data.vocabulary, data.states))
     return Collator(data.train, inputs.image, inputs.components, config.seed, extras, captions)
 
 
@@ -352,10 +354,13 @@ def initial_family(config: RunConfig, context: Context) -> Family:
 
 
 def training_batches(train: Examples, inputs: Inputs, captions: np.ndarray, size: int = 1024) -> Iterator[Batch]:
-    """The training captions of these numbers in their order, with their images, in blocks."""
+    """The training captions of these numbers in their order, in blocks; with their images, unless states are read.
+
+    States are read for their scale alone, and maps of all images would take long.
+    """
     collate = Collator(train, inputs.image, inputs.components)
     for rows in blocks(len(captions), size):
-        yield collate(captions[rows], 0)
+        yield collate.without_features(captions[rows], 0) if inputs.states else collate(captions[rows], 0)
 
 
 def feature_blocks(features: np.ndarray, size: int = 256) -> Iterator[Tensor]:
@@ -374,7 +379,7 @@ def without_vectors(config: RunConfig) -> str:
     """
     family = registry.component("family", registry.name_of("family", config.model))
     scenes = registry.name_of("source", config.data) == "scenes"
-    if config.text.word_vectors or scenes or not family.vectors_of_paper:
+    if config.text.word_vectors or scenes or not family.vectors_of_paper or family_inputs(config).states:
         return ""
     paper = family.vectors_of_paper
     return f"text.word_vectors is not set: word vectors are learned from scratch; the paper starts from {paper}"

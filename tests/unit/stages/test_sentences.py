@@ -36,7 +36,7 @@ SMALL = {"num_components": 2, "dims": 8}
 
 
 def test_defaults_are_the_published_ones():
-    assert registry.names("sentence") == ("encoder", "gmm", "hglmm", "mean", "none")
+    assert registry.names("sentence") == ("encoder", "gmm", "hglmm", "mean", "none", "states")
     for kind in (GMM, HGLMM):
         published = {"num_components": 30, "dims": 6000, "power": 0.5}
         assert published.items() <= to_dict(kind.Config()).items()

@@ -26,7 +26,7 @@ from vse.registry import ComponentConfig, register
 SALIENT = Capability(
     "word vectors, or a backbone whose pixels can be differentiated and images with captions and boxes",
     lambda subject: (
-        any(not family.inputs.sentence for family in subject.families)
+        any(family.inputs.states or not family.inputs.sentence for family in subject.families)
         or (any(each.image in subject.records.boxes for each in subject.records.captions) and subject.pictures())
     ),
 )

@@ -233,7 +233,8 @@ class Members:
             parsed = member.parse(others, self.workspace) if others else None
             of_others = {text: parsed.components(text) for text in others} if parsed is not None else {}
             parses = StatedComponents({**of_others, **components})
-        encoded = encode_texts(texts, trained.vocabulary, parses)
+        sentences = member.material.sentences if trained.family.inputs.sentence else None
+        encoded = encode_texts(texts, trained.vocabulary, parses, sentences)
         return encode_captions(trained.family, encoded, trained.family.encode_queries)
 
     def saliencies(self, queries: Sequence[SaliencyQuery], level: str) -> Iterator[list[Saliency]]:

@@ -7,12 +7,17 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from vse.config import fingerprint
 from vse.registry import component, name_of
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import committed_path
 from vse.text.encoder import TextEncoder
 from vse.text.sentence.features import SentenceFeatures
+from vse.text.tokens import words
+from vse.text.word_states import lengths_of
+
+STATES = 1  # raise it whenever the same states of tokens give other states of words
 
 
 class EncoderSentenceFeatures(SentenceFeatures):
@@ -28,7 +33,7 @@ class EncoderSentenceFeatures(SentenceFeatures):
         """Length of a sentence vector."""
         return self.encoder.dim
 
-    def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
+    def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "vectors dim"]:
         """(len(texts), dim) in single precision, in order."""
         return self.encoder.encode(texts)
 
@@ -53,4 +58,29 @@ class EncoderSentenceFeatures(SentenceFeatures):
         files = {name: committed_path(folder, manifest, name) for name in manifest["files"]}
         encoder = component("encoder", manifest["encoder"]["name"])
         config = encoder.Config(**manifest["encoder"]["settings"])
-        return cls(encoder(config, files, contents=manifest["fingerprint"]))
+        features = cls(encoder(config, files, contents=manifest["fingerprint"]))
+        features.fingerprint = manifest["fingerprint"]
+        return features
+
+
+class EncoderWordStates(EncoderSentenceFeatures, SentenceFeatures):
+    """The states of an encoder at the words of a caption, its beginning and its end."""
+
+    stored_as = "encoded_words"
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        super().__init__(encoder)
+        self.fingerprint = states_fingerprint(encoder)
+
+    def encode(self, texts: Sequence[str]) -> Float32[np.ndarray, "vectors dim"]:
+        """States of all texts, one text after the other, in single precision."""
+        return self.encoder.encode_words([words(text) for text in texts])
+
+    def lengths(self, texts: Sequence[str]) -> np.ndarray:
+        """States of each text."""
+        return lengths_of([words(text) for text in texts])
+
+
+def states_fingerprint(encoder: TextEncoder) -> str:
+    """Eight digits that name an encoder's states of words."""
+    return fingerprint(["states of words", STATES, encoder.fingerprint])

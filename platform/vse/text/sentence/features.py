@@ -41,6 +41,13 @@ class SentenceFeatures(ABC):
     def encode(self, texts: Sequence[str]) -> Float[np.ndarray, "texts dim"]:
         """(len(texts), dim) in single precision, in order. Attacked and unseen captions are encoded in the same way."""
 
+    def lengths(self, texts: Sequence[str]) -> np.ndarray | None:
+        """How many vectors each text has, if that is one for each word; None if each text has one.
+
+        `encode` then returns those of all texts one after the other.
+        """
+        return None
+
     @abstractmethod
     def knows(self, word: str) -> bool:
         """Whether the word changes the vectors of its captions."""

@@ -1,4 +1,4 @@
-"""The kinds of sentence features, registered as `sentence`: none, mean, gmm, hglmm, encoder."""
+"""The kinds of sentence features, registered as `sentence`: none, mean, gmm, hglmm, encoder, states."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from vse.errors import InputError
 from vse.registry import ComponentConfig, name_of, register
 from vse.text import open_clip_encoder  # noqa: F401  (registers an encoder)
 from vse.text.encoder import TextEncoder
-from vse.text.sentence.encoded import EncoderSentenceFeatures
+from vse.text.sentence.encoded import EncoderSentenceFeatures, EncoderWordStates, states_fingerprint
 from vse.text.sentence.features import SentenceFeatures, WordSentenceFeatures
 from vse.text.sentence.mixture import Kind, Mixture, fit_mixture
 from vse.text.sentence.pca import fit_pca
@@ -20,13 +20,15 @@ from vse.text.word_vectors import WordVectors
 
 TextSource = WordVectors | TextEncoder  # what sentence features are made of
 
+OF_ENCODER = ("encoder", "states")  # kinds that are made by `text.encoder`
+STATES = "states"
 REVISION = 2  # raise it whenever the same captions and vectors give other sentence vectors
 
 
 def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], source: TextSource) -> str:
     """Eight digits over everything that decides the fitted features."""
     if isinstance(source, TextEncoder):
-        return source.fingerprint
+        return states_fingerprint(source) if name_of("sentence", config) == STATES else source.fingerprint
     return fingerprint(
         [REVISION, name_of("sentence", config), config, source.fingerprint, fingerprint(list(train_texts))]
     )
@@ -64,6 +66,23 @@ class EncoderSentence:
         """Features that encode each caption."""
         assert isinstance(source, TextEncoder), "asked before"
         return EncoderSentenceFeatures(source)
+
+
+@register("sentence", "states")
+class WordStates:
+    """The states that the pretrained encoder `text.encoder` has at the words, for families that read these."""
+
+    @dataclass(frozen=True, kw_only=True, slots=True)
+    class Config(ComponentConfig):
+        """The keys are those of `text.encoder`."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> EncoderWordStates:
+        """Features that encode the words of each caption."""
+        assert isinstance(source, TextEncoder), "asked before"
+        return EncoderWordStates(source)
 
 
 class _Fitted:
