@@ -98,6 +98,36 @@ def principal_part(stats: Moments, components: int) -> tuple[Moments, Float[Tens
     return part, directions
 
 
+class Fitted(NamedTuple):
+    """Maps of both sides, each scaled by a power of the correlations, and the means that are subtracted before."""
+
+    image_map: Float[Tensor, "x dim"]
+    image_mean: Float[Tensor, " x"]
+    caption_map: Float[Tensor, "y dim"]
+    caption_mean: Float[Tensor, " y"]
+
+
+def fitted_maps(
+    pairs: Callable[[], Iterator[tuple[Tensor, Tensor]]], dim: int, ridge: float, power: float, components: int
+) -> Fitted:
+    """CCA of paired rows, which keeps only means and covariances in memory.
+
+    Args:
+        pairs: each call iterates over the same blocks of rows of x and y.
+        dim: canonical variables to keep, at most the smaller dimension.
+        ridge: added to the diagonal of each covariance, as a share of its mean variance.
+        power: of the correlations.
+        components: principal components of x that are read; 0: all.
+    """
+    stats = moments(pairs)
+    part, directions = principal_part(stats, components) if components else (stats, None)
+    a, b, correlations = canonical_maps(part, dim, ridge)
+    if directions is not None:
+        a = directions @ a
+    shrink = correlations.clamp_min(0) ** power
+    return Fitted(a * shrink, stats.mean_x, b * shrink, stats.mean_y)
+
+
 @register("family", "cca")
 class CCA(Family):
     """Codes `images` and `captions` (batch, dim) are unit vectors. Fitted in closed form, without training steps.
@@ -148,15 +178,10 @@ class CCA(Family):
             for batch in batches():
                 yield self.scale(batch[self.inputs.image]), batch["sentence"]
 
-        stats = moments(pairs)
-        part, directions = principal_part(stats, self.config.components) if self.config.components else (stats, None)
-        a, b, correlations = canonical_maps(part, self.image_map.shape[1], self.config.ridge)
-        if directions is not None:
-            a = directions @ a
-        shrink = correlations.clamp_min(0) ** self.config.power
-        for side, matrix, mean in (("image", a, stats.mean_x), ("caption", b, stats.mean_y)):
-            self.get_parameter(f"{side}_map").copy_(matrix * shrink)
-            self.get_parameter(f"{side}_mean").copy_(mean)
+        c = self.config
+        maps = fitted_maps(pairs, self.image_map.shape[1], c.ridge, c.power, c.components)
+        for name, values in maps._asdict().items():
+            self.get_parameter(name).copy_(values)
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from features (batch, channels)."""

@@ -5,13 +5,17 @@ Captions can also be read by a frozen pretrained encoder: its states of words in
 the caption in place of words and GRU.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vse.config import knob
 from vse.errors import InputError
+from vse.models.cca import fitted_maps
 from vse.models.encoders import (
     WORDS,
     PooledEncoder,
@@ -62,6 +66,14 @@ class VSEPP(Family):
             only="image=pooled",
         )
         dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
+        start: str = knob(
+            "random",
+            "initial weights: random, or cca: the canonical correlation analysis of the training pairs",
+            choices=("random", "cca"),
+            only="image=pooled text=sentence",
+        )
+        ridge: float = knob(1.0, "ridge added to the variances, as a share of their mean", above=0, only="start=cca")
+        components: int = knob(256, "principal components of the image features; 0: all", low=0, only="start=cca")
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
@@ -75,20 +87,22 @@ class VSEPP(Family):
                 raise InputError(f"model.pooling={config.pooling}: pools a map's regions; add model.image=map")
         elif not config.normalize_images:
             raise InputError("model.normalize_images=false: only with model.image=pooled")
+        if config.start == "cca" and (config.image, config.text) != ("pooled", "sentence"):
+            raise InputError("model.start=cca: aligns two vectors; add model.image=pooled model.text=sentence")
         encoded = config.text != "words"
         return Inputs(image=config.image, components=False, sentence=encoded, states=config.text == "states")
 
     def __init__(self, config: "VSEPP.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         channels = context.feature_dims[config.image]
-        self.image: nn.Module
+        self.image: Any
         if config.image == "pooled":
             self.image = PooledEncoder(channels, config.dim, scale, config.dropout, config.normalize_images)
             self.unit_codes = config.normalize_images
         else:
             self.image = RegionEncoder(channels, config.dim, config.pooling, config.k, scale, config.dropout)
         self.words: WordTable | EncodedWords | None = None
-        self.sentence: nn.Module
+        self.sentence: Any
         if config.text == "sentence":
             self.sentence = SentenceEncoder(context.sentence_dim, config.dim, config.dropout)
         elif config.text == "states":
@@ -98,6 +112,31 @@ class VSEPP(Family):
             self.words = WordTable(context, config.word_dim, config.fixed_words)
             self.dropout = KeyedDropout(config.dropout, WORDS)
             self.sentence = PrefixGRU(self.words.dim, config.dim)
+
+        if config.start == "cca":
+            most = min(channels, context.sentence_dim, config.components or channels)
+            if config.dim > most:
+                raise InputError(f"model.dim={config.dim}: model.start=cca has at most {most} canonical variables here")
+
+    @torch.no_grad()
+    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+        """Fit the scale of vectors of captions, and with `start=cca` both layers: codes are then those of CCA."""
+        super().fit(batches)
+        if self.config.start == "random":
+            return
+
+        def pairs() -> Iterator[tuple[Tensor, Tensor]]:
+            for batch in batches():
+                yield self.image.scale(batch["pooled"]), self.sentence.scale(batch["sentence"])
+
+        c = self.config
+        maps = fitted_maps(pairs, c.dim, c.ridge, 1.0, c.components)
+        for encoder, map_, mean in (
+            (self.image, maps.image_map, maps.image_mean),
+            (self.sentence, maps.caption_map, maps.caption_mean),
+        ):
+            encoder.project.weight.copy_(map_.T)
+            encoder.project.bias.copy_(-mean @ map_)
 
     def word_vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"] | None:
         return self.words(words) if isinstance(self.words, WordTable) else None

@@ -21,6 +21,7 @@ DATA = synthetic(seed=3)
     [
         ({"pooling": "gpo"}, "model.pooling=gpo: pools a map's regions; add model.image=map"),
         ({"image": "map", "normalize_images": False}, "model.normalize_images=false: only with model.image=pooled"),
+        ({"start": "cca"}, "model.start=cca: aligns two vectors; add model.image=pooled model.text=sentence"),
     ],
 )
 def test_settings_that_would_change_nothing_are_refused(settings, said):
@@ -60,3 +61,23 @@ def test_given_word_vectors_may_be_fixed():
     context = Context(DATA.context.vocabulary_size, DATA.context.feature_dims, vectors)
     assert make_family("vsepp", context).words.embedding.weight.requires_grad
     assert not make_family("vsepp", context, fixed_words=True).words.embedding.weight.requires_grad
+
+
+@pytest.mark.parametrize("components", [0, 4])
+def test_a_start_by_cca_gives_the_codes_of_cca(components):
+    settings = {"dim": 3, "ridge": 0.7, "components": components}
+    started = make_family("vsepp", DATA.context, text="sentence", start="cca", **settings)
+    fitted = make_family("cca", DATA.context, power=1.0, **settings)
+    collate = DATA.collator(fitted, make_objective("cca"))
+    for family in (started, fitted):
+        family.fit(lambda: (collate(np.arange(k, min(k + 5, len(DATA))), 0) for k in range(0, len(DATA), 5)))
+    batch = collate(np.arange(len(DATA)), 0)
+    for side in ("encode_images", "encode_captions"):
+        for name, codes in getattr(started, side)(batch).items():
+            torch.testing.assert_close(codes, getattr(fitted, side)(batch)[name], rtol=1e-8, atol=1e-10)
+    assert started.image.project.weight.requires_grad
+
+
+def test_more_dimensions_than_cca_has_are_refused():
+    with pytest.raises(InputError, match=re.escape("model.dim=7: model.start=cca has at most 4 canonical variables")):
+        make_family("vsepp", DATA.context, text="sentence", start="cca", components=4)
