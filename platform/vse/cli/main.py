@@ -34,13 +34,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(__version__)
         return 0
+    name, rest = job_of(arguments)
+    if name:
+        sys.argv = [f"vse {name.replace('_', ' ')}", *rest]
+        runpy.run_module(f"jobs.{name}", run_name="__main__")
+        return 0
+    return _refuse(arguments, jobs)
+
+
+def job_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The job that the first words of a `vse` command name, empty if there is none, and the words behind them."""
+    jobs = listed_jobs()
     for length in range(_LONGEST, 0, -1):
         name = "_".join(arguments[:length]).replace("-", "_")
         if name in jobs:
-            sys.argv = [f"vse {name.replace('_', ' ')}", *arguments[length:]]
-            runpy.run_module(f"jobs.{name}", run_name="__main__")
-            return 0
-    return _refuse(arguments, jobs)
+            return name, list(arguments[length:])
+    return "", list(arguments)
 
 
 def _help(jobs: Mapping[str, Mapping[str, Any]]) -> str:

@@ -4,7 +4,9 @@ An autoscaler starts without workers, so the running nodes do not limit what a j
 hosts, `ray up` returns when the head is ready, while workers still install.
 """
 
+import functools
 import logging
+import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +15,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from vse.cluster import ray_private
 from vse.cluster.liveness import RAY, session_of
+from vse.errors import first_line
 
 log = logging.getLogger(__name__)
 
 EVERY = 2.0  # seconds between looks at the nodes
 Nodes = Callable[[], Sequence[Mapping[str, Any]]]
 LAUNCHED = "~/ray_bootstrap_config.yaml"  # written on the head by the cluster launcher
+_HEAD_OF_KUBERAY = ("RAY_NODE_TYPE_NAME", "headgroup")  # KubeRay sets this variable, with this value on the head only
 _SLACK = 1e-9  # for sums of fractions
 
 
@@ -113,13 +118,34 @@ class Capacity:
 
 
 def launched_plan() -> dict[str, Any] | None:
-    """The completed cluster file that this head was launched with; None on any other machine."""
-    launched = Path(LAUNCHED).expanduser()
-    if not launched.exists():
-        return None
-    import yaml
+    """The plan of the cluster whose head this machine is; None on any other machine.
 
-    return yaml.safe_load(launched.read_text(encoding="utf-8"))
+    It is the completed cluster file of `ray up`, or what Ray's autoscaler makes of the RayCluster on Kubernetes.
+    """
+    launched = Path(LAUNCHED).expanduser()
+    if launched.exists():
+        import yaml
+
+        return yaml.safe_load(launched.read_text(encoding="utf-8"))
+    variable, head = _HEAD_OF_KUBERAY
+    if os.environ.get(variable) != head:
+        return None
+    return _kuberay_plan(os.environ.get("RAY_CLUSTER_NAME", ""), os.environ.get("RAY_CLUSTER_NAMESPACE", ""))
+
+
+@functools.cache  # a job keeps the limits that it read at its start
+def _kuberay_plan(name: str, namespace: str) -> dict[str, Any] | None:
+    try:
+        return ray_private.plan_of_ray_cluster(ray_private.ray_cluster_resource(name, namespace))
+    except (OSError, KeyError, ValueError) as error:
+        log.warning(
+            "RayCluster %s/%s cannot be read (%s), so only the nodes that are up count; KubeRay allows the head to "
+            "read it if enableInTreeAutoscaling is true",
+            namespace,
+            name,
+            first_line(error),
+        )
+        return None
 
 
 def planned(plan: Mapping[str, Any]) -> Capacity:

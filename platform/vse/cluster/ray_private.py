@@ -30,6 +30,8 @@ NAMES = (
     "ray.tune.execution.class_cache.ENV_VARS_TO_PROPAGATE",
     "ray.autoscaler._private.util.prepare_config",
     "ray.autoscaler._private.util.validate_config",
+    "ray.autoscaler._private.kuberay.node_provider.KubernetesHttpApiClient",
+    "ray.autoscaler._private.kuberay.autoscaling_config._derive_autoscaling_config_from_ray_cr",
 )
 _TRAIN = "ray.train.v2._internal"
 TRAIN_NAMES = (
@@ -149,6 +151,19 @@ def check_cluster_file(config: Mapping[str, Any]) -> None:
     """Run the checks of `ray up` on a cluster file; raises their exceptions."""
     prepare: Callable[[Any], Any] = _private("prepare_config")
     _private("validate_config")(prepare(config))
+
+
+def plan_of_ray_cluster(resource: Mapping[str, Any]) -> dict[str, Any]:
+    """What Ray's autoscaler makes of a RayCluster of KubeRay: a plan in the form of a completed cluster file."""
+    return _private("_derive_autoscaling_config_from_ray_cr")(resource)
+
+
+def ray_cluster_resource(name: str, namespace: str) -> dict[str, Any]:
+    """A RayCluster as Kubernetes has it now, read with the account of the pod that this process runs in.
+
+    Raises OSError if the account may not read it, or nothing answers.
+    """
+    return _private("KubernetesHttpApiClient")(namespace).get(f"rayclusters/{name}")
 
 
 def says_node_lost(error: str) -> bool:

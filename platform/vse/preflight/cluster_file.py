@@ -68,7 +68,7 @@ def _schema_error(config: Mapping[str, Any]) -> str:
     return ""
 
 
-_SECRET = re.compile(r"AKIA[0-9A-Z]{16}|aws_secret|hf_[A-Za-z0-9]{20}|-----BEGIN|password\s*[=:]", re.IGNORECASE)
+SECRET = re.compile(r"AKIA[0-9A-Z]{16}|aws_secret|hf_[A-Za-z0-9]{20}|-----BEGIN|password\s*[=:]", re.IGNORECASE)
 _TOO_OLD = re.compile(r"^p[23]\.")  # V100 and K80: no kernels for them in torch built for CUDA 13
 _REGION = re.compile(r"\b[a-z]{2}(?:-(?:gov|iso[a-z]?))?-(?:north|south|east|west|central)(?:east|west)?-\d")
 _COMPARED = re.compile(r"[!=]= *'us-east-1'")  # the one region that S3 does not accept as a location
@@ -92,7 +92,7 @@ def problems(config: Mapping[str, Any], root: Path, ray_version: str, constraint
     yield from _mounts(config, root)
     if not config.get("idle_timeout_minutes"):
         yield "idle_timeout_minutes: idle workers would never end"
-    if _SECRET.search(repr(config)):
+    if SECRET.search(repr(config)):
         yield "a secret is written into the file"
 
 

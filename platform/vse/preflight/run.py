@@ -17,6 +17,7 @@ from vse.errors import InputError
 from vse.preflight.aws import check_account
 from vse.preflight.checks import Check, table, verdict
 from vse.preflight.cluster_file import check_cluster_file, check_token, part, read_cluster_file
+from vse.preflight.kuberay import check_kuberay_file, is_kuberay
 from vse.preflight.nodes import bring_up, check_hosts, check_nodes, check_this_machine
 from vse.tracking.shipping import tracking_uri
 from vse.workspace.redaction import redact_text
@@ -51,7 +52,8 @@ def _checks(request: Request) -> Iterator[Check]:
     options: PreflightOptions = request.options
     if options.cluster:
         config = read_cluster_file(options.cluster)
-        file_checks = check_cluster_file(config, options.cluster)
+        check = check_kuberay_file if is_kuberay(config) else check_cluster_file
+        file_checks = check(config, options.cluster)
         yield from file_checks
         yield from check_token(config)
         if part(config, "provider").get("type") == "aws":
