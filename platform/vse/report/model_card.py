@@ -52,7 +52,7 @@ def model_card(run: Folder, options: CardOptions) -> str:
         f"A model of the family `{family}` that embeds images and captions in one space, trained with seed "
         f"{config.seed}.",
         "## Data and encoders",
-        table(["", ""], [[escaped(name), escaped(value)] for name, value in _facts(run, config, options)]),
+        table(["", ""], [[name, value] for name, value in _facts(run, config, options)]),
         "## Numbers",
         *_numbers(run),
         "## Limits",
@@ -123,7 +123,7 @@ def _numbers(run: Folder) -> Iterator[str]:
                 "" if key not in intervals else "{:.{d}f} to {:.{d}f}".format(*intervals[key], d=key.metric.decimals)
             )
             name = f"{ways.get(key.metric.group, key.metric.group)} {key.metric.heading}".strip()
-            rows.append([escaped(name), f"{values[key]:.{key.metric.decimals}f}", between])
+            rows.append([name, f"{values[key]:.{key.metric.decimals}f}", between])
         yield f"### {escaped(title)}{size}"
         yield table(["metric", "value", "95 % interval"], rows)
     yield "Intervals are bootstraps over the images of the split. Another training would differ by more than they say."

@@ -86,7 +86,11 @@ def test_a_named_source_is_taken(there: Path) -> None:
     ("name", "source", "said"),
     [
         ("absent", "", "no such file or folder"),
-        (".", "", r"no source recognises it; expected one of dataset_\*\.json \(karpathy\), captions_\*\.json"),
+        (
+            ".",
+            "",
+            r"no source recognises it; .*\(hf\), dataset_\*\.json \(karpathy\), captions_\*\.json",
+        ),
         ("others", "", "holds several tables, coco.json, karpathy.json, rows.json; name one of them"),
         ("table", "scenes", "scenes are rendered, not read"),
         ("precomp/test_ims.npy", "precomp", "is a file; name the folder"),
