@@ -8,6 +8,8 @@ the dot product of each caption's two vectors. The two matrix products dominate;
 - For an image that ranks captions, score(α) <= max(a, b, 0) / sqrt((1 + u_sent · u_comp) / 2), since the mix is
   shortest at α = 1/2 and never longer than 1. Only candidates whose bound reaches the image's lowest limit over all α
   are scored at every α; they are few in a trained model. Where they are not, whole blocks are scored.
+
+A GPU is waited for twice a block, for the lengths of the two lists; blocks are as large as its memory allows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +23,24 @@ from torch import Tensor
 from vse.adversaries.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
-from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, refuse_nan
-from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, as_index, num_items, pair_parts, part_blocks
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, own_rows
+from vse.evaluation.retrieval import (
+    Blocks,
+    Encoded,
+    ScoresParts,
+    as_index,
+    blocks_for,
+    num_items,
+    pair_parts,
+    part_blocks,
+)
 
 SENTENCE, BAG, DOT = "sentence", "bag", "dot"
 """Names of the score parts: cosines of u_sent and u_comp with the image, and u_sent · u_comp as one row."""
 
 DENSE_ABOVE = 0.15  # share of candidates that may count beyond which whole blocks are faster than lists of entries
+ENTRIES_AT_ONCE = 2**13  # of a list that are scored at every α together, so that they stay in a CPU's cache
+ENTRIES_ON_GPU = 2**22  # some 2 GB for 21 α
 ROUNDING = 1e-6  # of single-precision cosines, generously
 
 
@@ -82,37 +95,38 @@ class AlphaCounters:
     def add(self, parts: Mapping[str, Tensor], rows: slice, cols: slice) -> None:
         """Count a block of images x true captions at every α."""
         by_image = self._possible(parts, rows)
-        if _share(by_image) > DENSE_ABOVE:
+        row, inside = own_rows(self.caption_to_image[cols], rows)
+        column = torch.arange(len(row), device=row.device)
+        least = self._true[:, cols] - self._close[cols]
+        by_caption = (parts[SENTENCE] >= least[0]) | (parts[BAG] >= least[1])
+        for flags in (by_image, by_caption):
+            flags[row, column] &= ~inside
+        sizes = _sizes(by_image, by_caption)
+        if sizes[0] > DENSE_ABOVE * by_image.numel():
             for alpha, counter in zip(self.alphas, self.counters, strict=True):
                 counter.add(self.model.combine(parts, alpha=alpha).float(), rows, cols)
             return
-        caption_to_image = self.caption_to_image[cols]
-        column = torch.nonzero((caption_to_image >= rows.start) & (caption_to_image < rows.stop)).squeeze(1)
-        row = caption_to_image[column] - rows.start
-        least = self._true[:, cols] - self._close[cols]
-        by_caption = (parts[SENTENCE] >= least[0]) | (parts[BAG] >= least[1])
-        by_image[row, column] = False
-        by_caption[row, column] = False
-        i2t = self._score(parts, torch.nonzero(by_image), self._i2t[:, rows], 0)
-        t2i = self._lead(parts, torch.nonzero(by_caption), cols)
+        i2t = self._score(parts, _entries(by_image, sizes[0]), self._i2t[:, rows], 0)
+        t2i = self._lead(parts, _entries(by_caption, sizes[1]), cols)
         for counter, images, captions in zip(self.counters, i2t, t2i, strict=True):
             counter.add_counts(rows, images, cols, captions)
 
     def add_distractors(self, parts: Mapping[str, Tensor], rows: slice) -> None:
         """Count a block of images x adversaries at every α."""
         possible = self._possible(parts, rows)
-        if _share(possible) > DENSE_ABOVE:
+        (size,) = _sizes(possible)
+        if size > DENSE_ABOVE * possible.numel():
             for alpha, counter in zip(self.alphas, self.counters, strict=True):
                 counter.add_distractors(self.model.combine(parts, alpha=alpha).float(), rows)
             return
-        counts = self._score(parts, torch.nonzero(possible), self._i2t[:, rows], 0)
+        counts = self._score(parts, _entries(possible, size), self._i2t[:, rows], 0)
         for counter, images in zip(self.counters, counts, strict=True):
             counter.add_counts(rows, images)
 
     def _possible(self, parts: Mapping[str, Tensor], rows: slice) -> Bool[Tensor, "rows cols"]:
         """Candidates that may reach their image's lowest tie at some α."""
-        refuse_nan(parts[SENTENCE])
-        refuse_nan(parts[BAG])
+        for name in (SENTENCE, BAG):
+            self.counters[0].watch(parts[name])
         shortest = ((1 + parts[DOT]) / 2).clamp_min(1e-12).sqrt()
         bound = torch.maximum(parts[SENTENCE], parts[BAG]).float().clamp_min_(0).mul_((1 + 1e-5) / shortest)
         return bound >= self._i2t[:, rows, 0].amin(0)[:, None] - ROUNDING
@@ -125,16 +139,16 @@ class AlphaCounters:
         axis: int,
     ) -> Int[Tensor, "alphas queries 2"]:
         """(above, not below) counts of entries of a block for each query along `axis`, scored at every α."""
-        row, column = entries.unbind(1)
-        listed = {
-            name: (part[0, column] if len(part) == 1 else part[row, column])[None] for name, part in parts.items()
-        }
-        query = entries[:, axis]
-        counts = torch.zeros(limits.shape, dtype=torch.int64, device=query.device)
-        for k, alpha in enumerate(self.alphas):
-            scores = self.model.combine(listed, alpha=alpha)[0].float()
-            for side, chosen in ((0, scores > limits[k, :, 1][query]), (1, scores >= limits[k, :, 0][query])):
-                counts[k, :, side] = torch.bincount(query[chosen], minlength=limits.shape[1])
+        counts = torch.zeros(limits.shape, dtype=torch.int64, device=entries.device)
+        for some in entries.split(ENTRIES_AT_ONCE if entries.device.type == "cpu" else ENTRIES_ON_GPU):
+            row, column = some.unbind(1)
+            listed = {
+                name: (part[0, column] if len(part) == 1 else part[row, column])[None] for name, part in parts.items()
+            }
+            query = some[:, axis].contiguous()
+            scores = torch.stack([self.model.combine(listed, alpha=alpha)[0].float() for alpha in self.alphas])
+            for side, chosen in ((0, scores > limits[:, query, 1]), (1, scores >= limits[:, query, 0])):
+                counts[:, :, side] += _tally(chosen, query, limits.shape[1])
         return counts
 
     def _lead(
@@ -152,7 +166,8 @@ class AlphaCounters:
         for k in (place - 1, place):
             near = torch.minimum(near, (at_zero + self._grid[k.clamp(0, last)] * slope).abs())
         unsure = near <= self._close[cols][column]
-        counts = self._score(parts, entries[unsure], self._t2i[:, cols], 1)
+        (size,) = _sizes(unsure)
+        counts = self._score(parts, entries[_entries(unsure, size)[:, 0]], self._t2i[:, cols], 1)
         sure, width = ~unsure, self._close[cols].shape[0]
         # ahead below the crossing when the lead falls (or is constant and positive), above it when the lead rises
         rising = slope > 0
@@ -161,13 +176,30 @@ class AlphaCounters:
         begin = torch.where((slope == 0) & (at_zero <= 0), last + 1, begin)
         steps = torch.zeros(last + 2, width, dtype=torch.int64, device=slope.device)
         for edge, sign in ((begin, 1), (end, -1)):
-            flat = edge[sure] * width + column[sure]
-            steps += sign * torch.bincount(flat, minlength=steps.numel()).view_as(steps)
+            steps.view(-1).index_add_(0, edge * width + column, sure.long(), alpha=sign)
         return counts + steps.cumsum(0)[:-1, :, None]
 
 
-def _share(flags: Bool[Tensor, "rows cols"]) -> float:
-    return torch.count_nonzero(flags).item() / flags.numel()
+def _sizes(*flags: Bool[Tensor, "..."]) -> list[int]:
+    """How many flags are set in each. The host waits for a GPU here, once for all."""
+    return torch.stack([torch.count_nonzero(each) for each in flags]).tolist()
+
+
+def _entries(flags: Bool[Tensor, "..."], size: int) -> Int[Tensor, "size axes"]:
+    """Positions of the flags that are set, row by row, given their number: a GPU is not waited for."""
+    return torch.nonzero(flags) if flags.device.type == "cpu" else torch.nonzero_static(flags, size=size)
+
+
+def _tally(
+    chosen: Bool[Tensor, "alphas entries"], query: Int[Tensor, " entries"], num_queries: int
+) -> Int[Tensor, "alphas queries"]:
+    """Number of chosen entries of each query at each α."""
+    if chosen.device.type == "cpu":
+        return torch.stack([torch.bincount(query[some], minlength=num_queries) for some in chosen])
+    query, order = query.sort(stable=True)  # sums over runs, since a GPU's additions to one place wait for each other
+    ends = torch.searchsorted(query, torch.arange(num_queries, device=query.device), right=True)
+    sums = torch.nn.functional.pad(chosen[:, order].cumsum(1), (1, 0))
+    return sums[:, ends].diff(dim=1, prepend=sums[:, :1])
 
 
 @torch.inference_mode()
@@ -188,9 +220,10 @@ def evaluate_alphas(
     """
     if not alphas or not all(0 <= alpha <= 1 for alpha in alphas):
         raise InputError(f"alphas={list(alphas)}: expected at least one number between 0 and 1")
-    blocks, own = blocks or Blocks(), as_index(caption_to_image, captions)
+    own = as_index(caption_to_image, captions)
     pairs = pair_parts(model, images, captions, own)
     counters = AlphaCounters(model, alphas, pairs, own, num_items(images), ties)
+    blocks = blocks or blocks_for(model, images, num_items(captions))
     for rows, cols, parts in part_blocks(model, images, captions, blocks):
         counters.add(parts, rows, cols)
     attacked = {name: _attacked(counters, images, adversaries, blocks) for name, adversaries in attacks.items()}

@@ -20,6 +20,7 @@ from vse.evaluation.retrieval import (
     Encoded,
     ScoresParts,
     as_index,
+    blocks_for,
     num_items,
     pair_parts,
     score_blocks,
@@ -136,7 +137,8 @@ def own_scores(
 ) -> OwnScores:
     """Each adversary scored with its own image alone."""
     found = _unscored(images, caption_to_image, adversaries)
-    for positions, encoded in adversaries.blocks((blocks or Blocks()).captions):
+    blocks = blocks or blocks_for(model, images, len(adversaries.caption))
+    for positions, encoded in adversaries.blocks(blocks.captions):
         _score_own(model, images, found, positions, encoded, settings)
     return found
 
@@ -158,7 +160,8 @@ def attack(
     Returns:
         What the images meet, and the score of each adversary with its own image.
     """
-    blocks, count = blocks or Blocks(), AttackCount(model, images, counter, adversaries, settings, blocks)
+    blocks = blocks or blocks_for(model, images, len(adversaries.caption))
+    count = AttackCount(model, images, counter, adversaries, settings, blocks)
     for positions, encoded in adversaries.blocks(blocks.captions):
         count.add(positions, encoded)
     return count.result()

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vse.evaluation.metrics import average_precision
+from vse.evaluation.average_precision import average_precision
 from vse.evaluation.retrieval import Encoded, ScoresParts, num_items, slice_items, spans
 from vse.models.family import Batch
 from vse.text.components import EMPTY, Attribute, Components, Object, Relation

@@ -22,6 +22,11 @@ class Ensemble:
     settings: Sequence[Mapping[str, Any]]
     scored: Callable[[int], object] | None = None
 
+    @property
+    def pairwise(self) -> frozenset[str]:
+        """Those of its models (`Family.pairwise`)."""
+        return frozenset[str]().union(*(getattr(model, "pairwise", ()) for model in self.models))
+
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:
         """The one part `mean`, images x captions; only the parts of one model and the sum are in memory."""
         total: Tensor | None = None

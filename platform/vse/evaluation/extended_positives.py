@@ -12,7 +12,8 @@ from torch import Tensor
 
 from vse.data.reading import read_json
 from vse.errors import InputError
-from vse.evaluation.metrics import RECALLS, Ties, map_at_r, ranks_among, refuse_nan
+from vse.evaluation.average_precision import map_at_r
+from vse.evaluation.metrics import RECALLS, Ties, ranks_among, refuse_nan
 
 
 def read_positives(path: str) -> dict[str, tuple[str, ...]]:

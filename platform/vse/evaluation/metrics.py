@@ -171,7 +171,8 @@ class RetrievalCounter:
 
     `pairs[c]` is the score of caption `c` with its own image `caption_to_image[c]`; images may have any number of
     captions, also none. Every block of the matrix must be added exactly once. Complexity: four comparisons per score.
-    Raises Diverged if a score is NaN, or a true pair's infinite.
+    Raises Diverged if a score is NaN, or a true pair's infinite: for a NaN on a GPU not in `add`, which would have to
+    wait for the block, but in `check` and `result`.
     """
 
     def __init__(
@@ -195,29 +196,39 @@ class RetrievalCounter:
         # columns: candidates above the highest tie, candidates not below the lowest tie; positives are left out
         self._i2t = torch.zeros(num_images, 2, dtype=torch.int64, device=pairs.device)
         self._t2i = torch.zeros(len(pairs), 2, dtype=torch.int64, device=pairs.device)
+        self._highest = pairs.new_full((), -torch.inf, dtype=torch.float32)  # NaN once a score is
 
     def add(self, scores: Float[Tensor, "rows cols"], rows: slice, cols: slice) -> None:
         """Count the block of images `rows` and captions `cols`; `scores` is not changed."""
-        refuse_nan(scores)
-        own = self.caption_to_image[cols]
-        column = torch.nonzero((own >= rows.start) & (own < rows.stop)).squeeze(1)
-        row = own[column] - rows.start
-        true = scores[row, column]
+        self.watch(scores)
+        row, inside = own_rows(self.caption_to_image[cols], rows)
+        true = scores.gather(0, row[None])[0]
         i2t, t2i = self._i2t[rows], self._t2i[cols]
         for k, (i2t_limit, t2i_limit) in enumerate(((self._i2t_high, self._t2i_high), (self._i2t_low, self._t2i_low))):
             compare: Callable[..., Tensor] = torch.gt if k == 0 else torch.ge
             i2t_limit, t2i_limit = i2t_limit[rows], t2i_limit[cols]
             i2t[:, k] += _count(compare, scores, i2t_limit[:, None], dim=1)
-            i2t[:, k].index_add_(0, row, -compare(true, i2t_limit[row]).long())
+            i2t[:, k].index_add_(0, row, (compare(true, i2t_limit[row]) & inside).long(), alpha=-1)
             t2i[:, k] += _count(compare, scores, t2i_limit[None, :], dim=0)
-            t2i[column, k] -= compare(true, t2i_limit[column]).long()
+            t2i[:, k] -= (compare(true, t2i_limit) & inside).long()
 
     def add_distractors(self, scores: Float[Tensor, "rows cols"], rows: slice) -> None:
         """Count candidates that are nobody's captions (adversaries) for the images `rows`."""
-        refuse_nan(scores)
+        self.watch(scores)
         i2t = self._i2t[rows]
         i2t[:, 0] += _count(torch.gt, scores, self._i2t_high[rows, None], dim=1)
         i2t[:, 1] += _count(torch.ge, scores, self._i2t_low[rows, None], dim=1)
+
+    def watch(self, scores: Float[Tensor, "*scores"]) -> None:
+        """Refuse a NaN among scores, on a GPU when `check` is called."""
+        if scores.device.type == "cpu":
+            refuse_nan(scores)
+        elif scores.numel():
+            self._highest = torch.maximum(self._highest, scores.amax().float())  # NaN if any is
+
+    def check(self) -> None:
+        """Raises Diverged if a score that has been added is NaN."""
+        refuse_nan(self._highest)
 
     def fork(self) -> "RetrievalCounter":
         """A counter that starts from what this one has counted, so that candidates in common are counted once."""
@@ -255,6 +266,7 @@ class RetrievalCounter:
 
     def result(self) -> Retrieval:
         """Ranks of both directions over what has been added so far."""
+        self.check()
         images = torch.nonzero(self._has_captions).squeeze(1)
         above, level = self._i2t[images].unbind(1)
         i2t = Ranks(queries=images, above=above, tied_negatives=level - above, tied_positives=self._positives[images])
@@ -264,6 +276,15 @@ class RetrievalCounter:
             queries=captions, above=above, tied_negatives=level - above, tied_positives=torch.ones_like(captions)
         )
         return Retrieval(i2t=i2t, t2i=t2i)
+
+
+def own_rows(own: Int[Tensor, " cols"], rows: slice) -> tuple[Int[Tensor, " cols"], Bool[Tensor, " cols"]]:
+    """(row within the block `rows`, whether it is there) of each caption's own image; any row if it is elsewhere.
+
+    A list of those that are there would need their number on the host, which a GPU makes wait.
+    """
+    inside = (own >= rows.start) & (own < rows.stop)
+    return (own - rows.start).clamp(0, rows.stop - rows.start - 1), inside
 
 
 def refuse_nan(scores: Float[Tensor, "*scores"]) -> None:
@@ -327,61 +348,3 @@ def ranks_among(
     level = ((scores >= low) & negative).sum(1)
     tied = ((scores >= low) & positive).sum(1)
     return Ranks(queries=queries, above=above, tied_negatives=level - above, tied_positives=tied)
-
-
-def map_at_r(
-    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
-) -> Float[Tensor, " queries"]:
-    """Mean average precision at R per query: (1/R) sum over i <= R of precision(i) * relevant(i), for R relevant ones.
-
-    Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
-    (runs whose neighbours differ by at most `tolerance`, see `Ties`). NaN for queries without a relevant candidate.
-    """
-    gain, position = _gains(scores, relevant, tolerance)
-    total = relevant.sum(1, keepdim=True)
-    return (gain * (position <= total)).sum(1) / torch.where(total > 0, total, torch.nan).squeeze(1)
-
-
-def average_precision(
-    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
-) -> Float[Tensor, " queries"]:
-    """Average precision per query over all candidates: the mean precision at the ranks of the relevant ones.
-
-    VSE-C, eq. 5. Ties and queries without a relevant candidate as in `map_at_r`: equal scores give the expectation of a
-    random order. A candidate that does not take part has a score of minus infinity.
-    """
-    total = relevant.sum(1)
-    return _gains(scores, relevant, tolerance)[0].sum(1) / torch.where(total > 0, total, torch.nan)
-
-
-def random_average_precision(num_relevant: np.ndarray, num_candidates: int) -> np.ndarray:
-    """Expected average precision of a random ranking with R of N candidates relevant, in closed form.
-
-    Place i is relevant with R / N; then each of the i - 1 places before it is, with (R - 1) / (N - 1). With the
-    harmonic number H(N) the sum over places is (H(N) + (N - H(N)) (R - 1) / (N - 1)) / N. NaN if R is 0.
-    """
-    relevant = np.asarray(num_relevant, dtype=np.float64)
-    harmonic = (1 / np.arange(1, num_candidates + 1)).sum()
-    others = (relevant - 1) / max(num_candidates - 1, 1)
-    return np.where(relevant > 0, (harmonic + (num_candidates - harmonic) * others) / num_candidates, np.nan)
-
-
-def _gains(
-    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float
-) -> tuple[Float[Tensor, "queries candidates"], Float[Tensor, " candidates"]]:
-    """(expected precision * relevance at each rank, the ranks)."""
-    refuse_nan(scores)
-    ranked, order = scores.sort(dim=1, descending=True)
-    hit = relevant.gather(1, order).double()
-    position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
-    new_run = torch.ones_like(relevant)
-    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > Ties(tolerance=tolerance).width(ranked[:, :-1])
-    run = new_run.long().cumsum(1) - 1
-    zeros = torch.zeros_like(hit)
-    size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)
-    hits_in_run = zeros.scatter_add(1, run, hit).gather(1, run)
-    start = torch.where(new_run, position - 1, 0.0).cummax(1).values  # candidates before the run
-    hits_before = torch.where(new_run, hit.cumsum(1) - hit, 0.0).cummax(1).values
-    # place m of a run of n with r relevant is relevant with r/n; then (m-1)(r-1)/(n-1) of those before it are too
-    before_in_run = (position - start - 1) * (hits_in_run - 1) / (size - 1).clamp_min(1)
-    return hits_in_run / size * (hits_before + 1 + before_in_run) / position, position

@@ -16,6 +16,7 @@ Encoded = Mapping[str, Tensor]
 """Named tensors whose first dimension runs over items (images or captions)."""
 
 PAIRS_AT_ONCE = 128  # true pairs are read off small blocks: about one per cent of the whole product at 5,000 images
+PAIRS_ON_GPU = 2048  # eight per cent, but an eighth of the time that starting the kernels of smaller blocks takes
 
 
 @runtime_checkable
@@ -32,12 +33,44 @@ class ScoresParts(Protocol):
     def combine(self) -> Callable[..., Tensor]: ...
 
 
+BYTES_A_SCORE = 48  # on a GPU: two parts, their mix with a temporary, an ensemble's sum, flags and counts
+LARGEST = 2**26  # scores of a block; more leave the rate of a GPU as it is
+MOST_CAPTIONS = 2**14  # of a block; families that compare pair by pair hold a row of them at once
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blocks:
     """Items per block; memory is a few times images x captions x 4 bytes for each score part."""
 
     images: int = 512
     captions: int = 2048
+
+
+def blocks_within(free: int, num_images: int, num_captions: int) -> Blocks:
+    """The largest blocks of which one fills at most half of the free memory of a GPU; at least the default ones.
+
+    Args:
+        free: Bytes.
+        num_images: Images in all.
+        num_captions: Captions in all.
+    """
+    room = min(LARGEST, free // 2 // BYTES_A_SCORE)
+    least = Blocks()
+    captions = min(MOST_CAPTIONS, max(least.captions, room // max(1, num_images) // 256 * 256))
+    captions = min(captions, max(least.captions, num_captions))
+    return Blocks(images=min(max(least.images, room // captions), max(least.images, num_images)), captions=captions)
+
+
+def blocks_for(model: "ScoresParts", images: Encoded, num_captions: int) -> Blocks:
+    """Blocks for encoded items where they are: as much as a GPU has memory for, on a CPU what its cache likes.
+
+    A model that compares pair by pair (`Family.pairwise`) divides blocks by itself, and keeps the default ones.
+    """
+    device = next(iter(images.values())).device
+    if device.type != "cuda" or getattr(model, "pairwise", ()):
+        return Blocks()
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # by torch, for tensors to come
+    return blocks_within(torch.cuda.mem_get_info(device)[0] + kept, num_items(images), num_captions)
 
 
 def num_items(items: Encoded) -> int:
@@ -64,15 +97,21 @@ def pair_parts(
     model: ScoresParts, images: Encoded, captions: Encoded, caption_to_image: Int[Tensor, " captions"]
 ) -> dict[str, Tensor]:
     """Score parts of each caption with its own image only, each as a matrix of one row."""
+    device, own = caption_to_image.device, caption_to_image.cpu()  # blocks are divided here, so that none waits
+    order = own.argsort(stable=True)
+    at_once = PAIRS_AT_ONCE if device.type == "cpu" else PAIRS_ON_GPU
+    divided = [own[chosen].unique(return_inverse=True) for chosen in order.split(at_once)]
+    sizes = [len(needed) for needed, _ in divided]
+    needed, rows = (torch.cat(each).to(device) for each in zip(*divided, strict=True))
     found: dict[str, list[Tensor]] = {}
-    order = caption_to_image.argsort(stable=True)
-    for chosen in order.split(PAIRS_AT_ONCE):
-        needed, row = caption_to_image[chosen].unique(return_inverse=True)
-        parts = model.score_parts(slice_items(images, needed), slice_items(captions, chosen))
-        column = torch.arange(len(chosen), device=row.device)
+    for images_of, row, chosen in zip(
+        needed.split(sizes), rows.split(at_once), order.to(device).split(at_once), strict=True
+    ):
+        parts = model.score_parts(slice_items(images, images_of), slice_items(captions, chosen))
+        column = torch.arange(len(chosen), device=device)
         for name, part in parts.items():
             found.setdefault(name, []).append(part[0] if len(part) == 1 else part[row, column])
-    place = order.argsort()
+    place = order.argsort().to(device)
     return {name: torch.cat(values)[place][None] for name, values in found.items()}
 
 
@@ -103,7 +142,8 @@ def score_blocks(
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[tuple[slice, slice, Float[Tensor, "images captions"]]]:
     """(images, captions, scores in single precision) of every block; options as for `count_retrieval`."""
-    for rows, cols, parts in part_blocks(model, images, captions, blocks or Blocks(), share):
+    blocks = blocks or blocks_for(model, images, num_items(captions))
+    for rows, cols, parts in part_blocks(model, images, captions, blocks, share):
         yield rows, cols, model.combine(parts, **(settings or {})).float()
 
 
@@ -144,6 +184,7 @@ def count_retrieval(
     counter = RetrievalCounter(pairs, own, num_items(images), ties)
     for rows, cols, scores in score_blocks(model, images, captions, settings=settings, blocks=blocks, share=share):
         counter.add(scores, rows, cols)
+    counter.check()
     return counter
 
 

@@ -84,7 +84,7 @@ def test_adversaries_that_are_encoded_while_they_are_counted(monkeypatch, blocks
         asked.append(rows)
         return {"u": attacked.encoded["u"][torch.as_tensor(rows)]}
 
-    monkeypatch.setattr("vse.evaluation.attacks.Blocks", lambda: blocks)
+    monkeypatch.setattr("vse.evaluation.attacks.blocks_for", lambda *_: blocks)
     halves = Protocol(name="halves", folds=2, captions_per_image=2)
     sets = {"object": UnencodedSet(caption=attacked.caption, lengths=lengths, encode=encode)}
     found = evaluate_attacks(Cosine(), images, captions, caption_to_image, sets, halves)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from vse.errors import Diverged
-from vse.evaluation.metrics import average_precision, random_average_precision
+from vse.evaluation.average_precision import average_precision, random_average_precision
 
 
 def of_an_order(relevant):

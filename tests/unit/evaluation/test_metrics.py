@@ -9,11 +9,11 @@ import torch
 
 from vse.errors import Diverged, InputError
 from vse.evaluation.attacks import pair_wins
+from vse.evaluation.average_precision import map_at_r
 from vse.evaluation.metrics import (
     Ranks,
     RetrievalCounter,
     Ties,
-    map_at_r,
     mean_over_folds,
     ranks_among,
     refuse_nan,

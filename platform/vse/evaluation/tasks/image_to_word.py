@@ -8,7 +8,8 @@ import torch
 
 from vse.adversaries.vsec.rules import FREQUENT
 from vse.config import knob
-from vse.evaluation.metrics import Metric, average_precision
+from vse.evaluation.average_precision import average_precision
+from vse.evaluation.metrics import Metric
 from vse.evaluation.probes import alignment
 from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
 from vse.evaluation.probes.frozen_vectors import scaled

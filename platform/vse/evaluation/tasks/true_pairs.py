@@ -2,7 +2,8 @@
 
 import torch
 
-from vse.evaluation.metrics import WAYS, Metric, map_at_r, rank_metrics, ranks_among
+from vse.evaluation.average_precision import map_at_r
+from vse.evaluation.metrics import WAYS, Metric, rank_metrics, ranks_among
 from vse.evaluation.retrieval import score_matrix
 from vse.evaluation.task import Capability, Context, Scope, Task
 from vse.registry import register

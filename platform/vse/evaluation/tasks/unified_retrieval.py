@@ -14,6 +14,7 @@ from vse.adversaries.pools import LEAST, RELATIVE_MINIMUM
 from vse.config import knob
 from vse.data.records import Split
 from vse.errors import InputError
+from vse.evaluation.average_precision import random_average_precision
 from vse.evaluation.component_queries import (
     KINDS,
     EncodesComponents,
@@ -25,7 +26,7 @@ from vse.evaluation.component_queries import (
     valid_queries,
 )
 from vse.evaluation.image_grid import RankedImages, ranking_figure
-from vse.evaluation.metrics import Metric, by_image, mean_over_folds, random_average_precision
+from vse.evaluation.metrics import Metric, by_image, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import Encoded, slice_items
 from vse.evaluation.task import Context, Runs, Task

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vse.evaluation.metrics import average_precision
+from vse.evaluation.average_precision import average_precision
 
 
 def by_loop(scores: np.ndarray, relevant: np.ndarray) -> float:

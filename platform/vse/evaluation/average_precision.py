@@ -1,0 +1,66 @@
+"""Average precision and mAP@R with ties: expectations over random order of the candidates that tie."""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from vse.evaluation.metrics import Ties, refuse_nan
+
+
+def map_at_r(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
+) -> Float[Tensor, " queries"]:
+    """Mean average precision at R per query: (1/R) sum over i <= R of precision(i) * relevant(i), for R relevant ones.
+
+    Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
+    (runs whose neighbours differ by at most `tolerance`, see `Ties`). NaN for queries without a relevant candidate.
+    """
+    gain, position = _gains(scores, relevant, tolerance)
+    total = relevant.sum(1, keepdim=True)
+    return (gain * (position <= total)).sum(1) / torch.where(total > 0, total, torch.nan).squeeze(1)
+
+
+def average_precision(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
+) -> Float[Tensor, " queries"]:
+    """Average precision per query over all candidates: the mean precision at the ranks of the relevant ones.
+
+    VSE-C, eq. 5. Ties and queries without a relevant candidate as in `map_at_r`: equal scores give the expectation of a
+    random order. A candidate that does not take part has a score of minus infinity.
+    """
+    total = relevant.sum(1)
+    return _gains(scores, relevant, tolerance)[0].sum(1) / torch.where(total > 0, total, torch.nan)
+
+
+def random_average_precision(num_relevant: np.ndarray, num_candidates: int) -> np.ndarray:
+    """Expected average precision of a random ranking with R of N candidates relevant, in closed form.
+
+    Place i is relevant with R / N; then each of the i - 1 places before it is, with (R - 1) / (N - 1). With the
+    harmonic number H(N) the sum over places is (H(N) + (N - H(N)) (R - 1) / (N - 1)) / N. NaN if R is 0.
+    """
+    relevant = np.asarray(num_relevant, dtype=np.float64)
+    harmonic = (1 / np.arange(1, num_candidates + 1)).sum()
+    others = (relevant - 1) / max(num_candidates - 1, 1)
+    return np.where(relevant > 0, (harmonic + (num_candidates - harmonic) * others) / num_candidates, np.nan)
+
+
+def _gains(
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float
+) -> tuple[Float[Tensor, "queries candidates"], Float[Tensor, " candidates"]]:
+    """(expected precision * relevance at each rank, the ranks)."""
+    refuse_nan(scores)
+    ranked, order = scores.sort(dim=1, descending=True)
+    hit = relevant.gather(1, order).double()
+    position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
+    new_run = torch.ones_like(relevant)
+    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > Ties(tolerance=tolerance).width(ranked[:, :-1])
+    run = new_run.long().cumsum(1) - 1
+    zeros = torch.zeros_like(hit)
+    size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)
+    hits_in_run = zeros.scatter_add(1, run, hit).gather(1, run)
+    start = torch.where(new_run, position - 1, 0.0).cummax(1).values  # candidates before the run
+    hits_before = torch.where(new_run, hit.cumsum(1) - hit, 0.0).cummax(1).values
+    # place m of a run of n with r relevant is relevant with r/n; then (m-1)(r-1)/(n-1) of those before it are too
+    before_in_run = (position - start - 1) * (hits_in_run - 1) / (size - 1).clamp_min(1)
+    return hits_in_run / size * (hits_before + 1 + before_in_run) / position, position
