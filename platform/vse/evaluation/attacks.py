@@ -37,10 +37,19 @@ class AttackSet:
     encoded: Encoded
     caption: np.ndarray
 
+    def positions(self, size: int) -> Iterator[np.ndarray]:
+        """Positions of every adversary, at most `size` at once."""
+        for rows in spans(len(self.caption), size):
+            yield np.arange(rows.start, rows.stop)
+
+    def encoded_at(self, positions: np.ndarray) -> Encoded:
+        """Codes of the adversaries at some positions."""
+        return slice_items(self.encoded, positions)
+
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, Encoded]]:
         """(positions, codes) of every adversary, at most `size` at once."""
-        for rows in spans(len(self.caption), size):
-            yield np.arange(rows.start, rows.stop), slice_items(self.encoded, rows)
+        for positions in self.positions(size):
+            yield positions, slice_items(self.encoded, slice(positions[0], positions[-1] + 1))
 
     def encode_all(self) -> Encoded:
         """Codes of every adversary."""
@@ -64,11 +73,20 @@ class UnencodedSet:
     lengths: np.ndarray
     encode: Callable[[np.ndarray], Encoded]
 
-    def blocks(self, size: int) -> Iterator[tuple[np.ndarray, Encoded]]:
-        """(positions, codes) of every adversary, at most `size` at once."""
+    def positions(self, size: int) -> Iterator[np.ndarray]:
+        """Positions of every adversary, at most `size` at once."""
         order = np.argsort(self.lengths, kind="stable")
         for rows in spans(len(order), size):
-            yield order[rows], self.encode(order[rows])
+            yield order[rows]
+
+    def encoded_at(self, positions: np.ndarray) -> Encoded:
+        """Codes of the adversaries at some positions."""
+        return self.encode(positions)
+
+    def blocks(self, size: int) -> Iterator[tuple[np.ndarray, Encoded]]:
+        """(positions, codes) of every adversary, at most `size` at once."""
+        for positions in self.positions(size):
+            yield positions, self.encode(positions)
 
     def encode_all(self) -> Encoded:
         """Codes of every adversary."""

@@ -12,9 +12,9 @@ from vse.data.records import Records, Split
 from vse.data.source import SceneGraphs, Truth
 from vse.evaluation.codes import Codes
 from vse.evaluation.item_vectors import Side
-from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.retrieval import Encoded, ScoresParts
 from vse.evaluation.saliency import Saliency
+from vse.evaluation.work import Arrays, Job
 from vse.models.family import Family
 from vse.text.components import Components
 from vse.text.parse import Parse

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -82,6 +82,20 @@ class UnitValues:
         assert len(set(self.units)) == len(self.units), f"{self.metric}: a unit appears twice"
 
 
+class Shards(Protocol):
+    """Counts retrieval and attacks of the folds of a split in shards, in this process or in others."""
+
+    def counter(self, fold: int) -> RetrievalCounter:
+        """What the images and true captions of a fold meet among each other."""
+        ...
+
+    def attacked(
+        self, fold: int, counter: RetrievalCounter, attack: tuple[str, str, str], adversaries: AnySet
+    ) -> tuple[Attacked, OwnScores]:
+        """What an attack (kind, words, name) adds to it."""
+        ...
+
+
 class Context:
     """A split as trained runs read it. What tasks share is made once, when the first of them asks.
 
@@ -106,6 +120,7 @@ class Context:
         self._part = split.first(None if whole else protocol.num_images)
         self._own: dict[tuple[str, str], list[dict[str, OwnScores]]] = {}
         self.queries: list[Queries | UnitValues] = []
+        self.shards: Shards | None = None
 
     @property
     def model(self) -> ScoresParts:
@@ -136,6 +151,8 @@ class Context:
     @cached_property
     def counters(self) -> tuple[RetrievalCounter, ...]:
         """For each fold what its images and true captions meet among each other; attacks continue from it."""
+        if self.shards is not None:
+            return tuple(map(self.shards.counter, range(len(self.folds))))
         return tuple(count_retrieval(self.model, *self.encoded(fold), fold.caption_to_image) for fold in self.folds)
 
     def adversaries(self, kind: str, words: Iterable[str]) -> Iterator[tuple[str, AdversarialTexts]]:
@@ -148,12 +165,16 @@ class Context:
         """Of each fold, retrieval among its captions and the adversaries of each attack."""
         results = []
         self._own[kind, words] = []
-        for fold, counter in zip(self.folds, self.counters, strict=True):
-            images, _ = self.encoded(fold)
-            both = {
-                name: attack(self.model, images, counter, restrict(each, fold))
-                for name, each in self.known[kind, words].sets.items()
-            }
+        for number, (fold, counter) in enumerate(zip(self.folds, self.counters, strict=True)):
+            sets = {name: restrict(each, fold) for name, each in self.known[kind, words].sets.items()}
+            if self.shards is not None:
+                both = {
+                    name: self.shards.attacked(number, counter, (kind, words, name), each)
+                    for name, each in sets.items()
+                }
+            else:
+                images, _ = self.encoded(fold)
+                both = {name: attack(self.model, images, counter, each) for name, each in sets.items()}
             results.append({name: attacked for name, (attacked, _) in both.items()})
             self._own[kind, words].append({name: own for name, (_, own) in both.items()})
         return results

@@ -31,10 +31,10 @@ from vse.report.build import command_of
 from vse.report.page import provenance, render
 from vse.report.page_row import record_page
 from vse.stages.measuring.checks import foresee_measure
+from vse.stages.measuring.context import context_of
 from vse.stages.measuring.members import Members
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import MeasurePlan, plan_measure
-from vse.stages.measuring.stage import context_of
 from vse.text.components import Components
 from vse.workspace.layout import Workspace
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from vse.data import keyed
 from vse.evaluation.probes.runner import (
-    Arrays,
     Probe,
     arrays_of,
     as_tensor,
@@ -26,6 +25,7 @@ from vse.evaluation.probes.runner import (
     reproducible,
     step_rate,
 )
+from vse.evaluation.work import Arrays
 
 REVISION = 1
 FORMS = ("mlp", "linear")

@@ -20,7 +20,8 @@ from vse.data import keyed
 from vse.data.ragged import Ragged
 from vse.evaluation.metrics import Ranks, ranks_among
 from vse.evaluation.probes.blanks import Blanks, drawn_blanks
-from vse.evaluation.probes.runner import Arrays, Probe, arrays_of, as_tensor, digits_of, load_arrays, reproducible
+from vse.evaluation.probes.runner import Probe, arrays_of, as_tensor, digits_of, load_arrays, reproducible
+from vse.evaluation.work import Arrays
 from vse.models.encoders import distinct, two_layers
 from vse.models.gru import PrefixGRU
 

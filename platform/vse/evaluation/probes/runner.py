@@ -1,15 +1,12 @@
-"""How probes are trained: one training for each probe and seed, in any order, in any process.
+"""How probes are trained: one training for each probe and seed, in any order, in any process (`evaluation.work`).
 
-A probe holds its data and settings as plain arrays. Its training depends on these and the seed alone, so results can be
-computed on any node, and kept by their digits. Who trains them is an argument: by default this process, one after
-another.
+A probe holds its data and settings as plain arrays. Its training depends on these and the seed alone.
 """
 
 import hashlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,70 +15,19 @@ from torch import Tensor, nn
 
 from vse.config import fingerprint
 from vse.determinism import use_reproducible_arithmetic
-
-Arrays = dict[str, np.ndarray]
-"""A trained probe: its parameters by name."""
+from vse.evaluation.work import Arrays, Work
 
 
-class Probe(ABC):
-    """A training that can be pickled."""
-
-    @cached_property
-    @abstractmethod
-    def digits(self) -> str:
-        """Fingerprint of everything that decides the result, except the seed."""
+class Probe(Work):
+    """A training that can be pickled: `compute` gives what it has learned with a seed."""
 
     @abstractmethod
     def fit(self, seed: int, device: torch.device) -> Arrays:
         """Train with a seed."""
 
-
-Job = tuple[Probe, int]
-"""A probe and a seed."""
-Runner = Callable[[Sequence[Job], torch.device], Iterator[tuple[int, Arrays]]]
-"""Yields (position of a job, its result) as jobs finish."""
-
-
-class ResultStore(ABC):
-    """Results of earlier trainings."""
-
-    @abstractmethod
-    def read(self, name: str) -> Arrays | None:
-        """The result of a name; None if it is absent or damaged."""
-
-    @abstractmethod
-    def write(self, name: str, result: Arrays) -> None:
-        """Keep a result."""
-
-
-def plain_map(jobs: Sequence[Job], device: torch.device) -> Iterator[tuple[int, Arrays]]:
-    """Train one job after another in this process."""
-    for number, (probe, seed) in enumerate(jobs):
-        yield number, probe.fit(seed, device)
-
-
-def run_probes(
-    jobs: Sequence[Job], device: torch.device, runner: Runner = plain_map, kept: ResultStore | None = None
-) -> list[Arrays]:
-    """Results in the order of the jobs. Each is kept as soon as it is there, so an interrupted run continues.
-
-    Args:
-        jobs: Probes with seeds.
-        device: Where to train.
-        runner: Trains the jobs that are not kept.
-        kept: Where results are read and written; None to keep nothing.
-    """
-    names = [f"{probe.digits}-s{seed}" for probe, seed in jobs]
-    results: dict[int, Arrays] = {}
-    for number, name in enumerate(names):
-        if kept is not None and (result := kept.read(name)) is not None:
-            results[number] = result
-    missing = [number for number in range(len(jobs)) if number not in results]
-    for place, result in runner([jobs[number] for number in missing], device) if missing else ():
-        results[missing[place]] = result
-        if kept is not None:
-            kept.write(names[missing[place]], result)
-    return [results[number] for number in range(len(jobs))]
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        """As `fit`."""
+        return self.fit(number, device)
 
 
 def digits_of(settings: Any, arrays: Mapping[str, np.ndarray]) -> str:

@@ -24,15 +24,15 @@ from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined, of_model
 from vse.evaluation.item_vectors import Side, item_vectors
 from vse.evaluation.jacobians import occurrence_texts
-from vse.evaluation.probes.runner import Arrays, Job
 from vse.evaluation.saliency import Saliency, SaliencyReader
 from vse.evaluation.task import AdversarialTexts, SaliencyQuery
+from vse.evaluation.work import Arrays, Job
 from vse.features.forward import Forward
 from vse.features.region_features import NUMBERS
 from vse.models.family import Encoded, Family
 from vse.stages.attack import Adversaries
-from vse.stages.measuring.probes import trained_probes
 from vse.stages.measuring.word_sources import vectors_of
+from vse.stages.measuring.work import computed
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.stages.train import build_family
 from vse.stages.trained import Trained, encode_split, unencoded_adversaries
@@ -88,6 +88,15 @@ class Member:
         inputs, parses = self.trained.family.inputs, None
         if inputs.components:
             parses = self.read(self.parse(texts, workspace))
+        sentences = self.material.sentences if inputs.sentence else None
+        return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
+
+    def encode_captions(self, texts: list[str]) -> Encoded:
+        """Captions of the data set."""
+        inputs, parses = self.trained.family.inputs, None
+        if inputs.components:
+            assert self.material.parses is not None, "the family reads components"
+            parses = self.read(self.material.parses)
         sentences = self.material.sentences if inputs.sentence else None
         return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
 
@@ -190,6 +199,10 @@ class Members:
     def encode_texts(self, texts: list[str]) -> Encoded:
         """Captions that are no part of the data set, as each member encodes them."""
         return joined([member.encode_texts(texts, self.workspace) for member in self.each])
+
+    def encode_captions(self, texts: list[str]) -> Encoded:
+        """Captions of the data set, as each member encodes them."""
+        return joined([member.encode_captions(texts) for member in self.each])
 
     def image(self, id_: str) -> PIL.Image.Image:
         """The picture of an image of the data set, RGB. Raises InputError if it cannot be read."""
@@ -312,7 +325,7 @@ class Members:
     def probes(self, jobs: Sequence[Job]) -> list[Arrays]:
         """Trained probes in the order of the jobs, on a cluster if this process belongs to one."""
         device = next(self.each[0].trained.family.parameters(), torch.zeros(0)).device
-        return trained_probes(jobs, device, self.folder)
+        return computed(jobs, device, self.folder, "train probes")
 
     def initial_family(self) -> Family:
         """The first member's family as its training began, where its trained parameters are."""

@@ -54,6 +54,7 @@ class MeasurePlan:
         protocols: Which images and captions of each split are measured.
         sizes: How much is measured of each split.
         device: Where to compute.
+        runs: Addresses of the runs.
     """
 
     members: Members
@@ -65,6 +66,7 @@ class MeasurePlan:
     protocols: Mapping[str, Protocol]
     sizes: dict[str, Size]
     device: torch.device
+    runs: tuple[str, ...]
 
     def digits(self, name: str) -> str:
         """Fingerprint of all that decides the numbers of a task, in the names of the files that keep them."""
@@ -181,6 +183,7 @@ def plan_measure(
         protocols=protocols,
         sizes=dict(size_of(part, protocols[part.name]) for part in parts),
         device=device_of(options.device, "measure.device"),
+        runs=tuple(run.uri for run in runs),
     )
 
 

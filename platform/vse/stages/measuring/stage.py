@@ -11,17 +11,16 @@ from typing import Any
 import torch
 
 from vse.config import fingerprint, to_dict
-from vse.data.records import Split
 from vse.display.progress import Progress
 from vse.errors import Diverged, InputError
 from vse.evaluation import tasks
 from vse.evaluation.outcomes import Outcomes, pack, rows_of, unpack
 from vse.evaluation.statistics import Effect, Sample, bootstrap_all
-from vse.evaluation.task import Context, Scope, Task, measured
-from vse.stages.attack import of_captions
-from vse.stages.measuring.members import Members
-from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, label_of, protocol_of
+from vse.evaluation.task import Scope, Task, measured
+from vse.stages.measuring.context import context_of
+from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, label_of
 from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
+from vse.stages.measuring.shards import ShardedScores, shards_for
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
@@ -170,11 +169,15 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     values: dict[str, dict[str, dict[str, float]]] = {name: {} for name in left}
     files: dict[str, dict[str, bytes]] = {name: {} for name in left}
     rows: dict[str, list[Any]] = {name: [] for name in left}
+    kept = list[ShardedScores]()
     of_split = {name: task for name, task in left.items() if task.scope is not Scope.DATA}
     for part in (*(plan.parts if of_split else ()), *([members.data_set()] if len(of_split) < len(left) else ())):
         here = {name: task for name, task in left.items() if (task.scope is Scope.DATA) == (not part.name)}
         with Progress(f"scores of {part.name or 'the data set'}", unit="pairs") as bar:
-            context = context_of(plan, part, here, replace(members, scored=bar.advance, folder=folder.child("probes")))
+            seen = replace(members, scored=bar.advance, folder=folder.child("probes"))
+            context = context_of(plan, part, here, seen)
+            context.shards = shards = shards_for(plan, context, folder.child("shards"))
+            kept += [] if shards is None else [shards]
             for name, task in here.items():
                 label = label_of(task, part.name, options)
                 try:
@@ -184,23 +187,11 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
                 rows[name] += rows_of(queries, part, label)
                 where = f"{name}-{plan.digits(name)}-{label.replace('/', '-')}"
                 files[name] |= {f"{where}-{picture}": data for picture, data in pictures.items()}
+    made = {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
+    for shards in kept:
+        shards.forget()
     log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
-    return {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
-
-
-def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
-    """What tasks share of a split, or of the whole data set, which is in one fold."""
-    protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
-    context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
-    wanted = {kind for task in here.values() for kind in task.adversaries}
-    if wanted:
-        taken = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
-        context.known = {
-            kind: members.attacks([of_captions(each, taken) for each in made])
-            for kind, made in plan.adversaries[part.name].items()
-            if kind in wanted
-        }
-    return context
+    return made
 
 
 def _keep(

@@ -16,14 +16,14 @@ from vse.errors import InputError
 from vse.evaluation.probes.alignment import AlignmentProbe
 from vse.evaluation.probes.blank_filling import BlankProbe
 from vse.evaluation.probes.frozen_vectors import random_vectors
-from vse.evaluation.probes.runner import plain_map
 from vse.evaluation.task import Context, Subject
 from vse.evaluation.tasks.fill_in_blank import FillInBlankTask
 from vse.evaluation.tasks.image_to_word import ImageToWordTask
+from vse.evaluation.work import plain_map
 from vse.stages.measuring.checks import foresee_measure
-from vse.stages.measuring.probes import ProbeFolder, probe_runner
 from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.measuring.word_sources import vectors_of
+from vse.stages.measuring.work import ResultFolder, work_runner
 from vse.stages.trained import load_run
 from vse.storage.folder import Folder
 
@@ -207,7 +207,7 @@ def test_a_further_seed_trains_that_seed_alone(place, vsepp, monkeypatch):
 
 
 def test_kept_probes_are_read_back(tmp_path):
-    folder, arrays = ProbeFolder(Folder.open(tmp_path)), {"a.b": np.arange(6.0).reshape(2, 3), "c": np.zeros(0)}
+    folder, arrays = ResultFolder(Folder.open(tmp_path)), {"a.b": np.arange(6.0).reshape(2, 3), "c": np.zeros(0)}
     assert folder.read("x") is None
     folder.write("x", arrays)
     again = folder.read("x")
@@ -250,7 +250,7 @@ def test_one_seed_has_no_interval_of_seeds(place, vsepp):
 
 
 def test_without_ray_this_process_trains():
-    with probe_runner() as runner:
+    with work_runner() as runner:
         assert runner is plain_map
 
 

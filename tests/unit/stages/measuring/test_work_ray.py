@@ -1,5 +1,6 @@
-"""Probes as Ray tasks in two processes: the same numbers as one after another in this process."""
+"""Work as Ray tasks in two processes: the same numbers as one after another in this process."""
 
+import functools
 import os
 
 import numpy as np
@@ -9,9 +10,9 @@ import torch
 from vse.cluster import runtime
 from vse.errors import InputError
 from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
-from vse.evaluation.probes.runner import plain_map, run_probes
-from vse.stages.measuring.probes import ProbeFolder, probe_runner
-from vse.stages.measuring.probes_ray import run_with_ray
+from vse.evaluation.work import plain_map, run_jobs
+from vse.stages.measuring.work import ResultFolder, work_runner
+from vse.stages.measuring.work_ray import run_with_ray
 from vse.storage.folder import Folder
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
@@ -34,15 +35,16 @@ def cluster():
 
 def test_ray_gives_the_same_bits(cluster, tmp_path):
     jobs = [(probe, seed) for probe in (probe_of(0), probe_of(1)) for seed in (0, 1, 2)]
-    with probe_runner() as runner:
-        assert runner is run_with_ray
-        there = run_probes(jobs, CPU, runner, ProbeFolder(Folder.open(tmp_path)))
-    here = run_probes(jobs, CPU, plain_map)
+    with work_runner() as runner:
+        assert isinstance(runner, functools.partial)
+        assert runner.func is run_with_ray
+        there = run_jobs(jobs, CPU, runner, ResultFolder(Folder.open(tmp_path)))
+    here = run_jobs(jobs, CPU, plain_map)
     for one, other in zip(here, there, strict=True):
         assert one.keys() == other.keys()
         assert all((one[name] == other[name]).all() for name in one)
     assert len(os.listdir(tmp_path)) == len(jobs)
-    kept = run_probes(jobs, CPU, lambda *_: pytest.fail("trained again"), ProbeFolder(Folder.open(tmp_path)))
+    kept = run_jobs(jobs, CPU, lambda *_: pytest.fail("trained again"), ResultFolder(Folder.open(tmp_path)))
     assert all((one[name] == other[name]).all() for one, other in zip(kept, here, strict=True) for name in one)
 
 

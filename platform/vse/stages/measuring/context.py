@@ -1,0 +1,27 @@
+"""What tasks share of a split: codes, folds and adversaries, of whatever process measures it."""
+
+from collections.abc import Mapping
+
+import torch
+
+from vse.data.records import Split
+from vse.evaluation.task import Context, Scope, Task
+from vse.stages.attack import of_captions
+from vse.stages.measuring.members import Members
+from vse.stages.measuring.options import MeasureOptions, protocol_of
+from vse.stages.measuring.plan import MeasurePlan
+
+
+def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
+    """What tasks share of a split, or of the whole data set, which is in one fold."""
+    protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
+    context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
+    wanted = {kind for task in here.values() for kind in task.adversaries}
+    if wanted:
+        taken = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
+        context.known = {
+            kind: members.attacks([of_captions(each, taken) for each in made])
+            for kind, made in plan.adversaries[part.name].items()
+            if kind in wanted
+        }
+    return context

@@ -1,0 +1,238 @@
+"""Shards of an evaluation: what other processes need to count them, and the counters that they add up to.
+
+Each process opens the runs by itself from the workspace, and encodes what it scores. Finished shards are kept next to
+the numbers of the run until these are written, so a killed evaluation continues.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from vse.config import fingerprint
+from vse.evaluation import shards
+from vse.evaluation.attacks import AnySet, Attacked, OwnScores, restrict
+from vse.evaluation.metrics import RetrievalCounter
+from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, spans
+from vse.evaluation.task import Context
+from vse.evaluation.work import Arrays, Work, name_of
+from vse.stages.measuring.context import context_of
+from vse.stages.measuring.options import SharedOptions
+from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
+from vse.stages.measuring.work import computed
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
+
+KEPT_CODES = 2**30  # bytes of image codes that a process keeps between shards, instead of encoding them again
+Attack = tuple[str, str, str]
+"""Kind, words and name."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureRequest:
+    """The arguments of `plan_measure` as plain data, with what the driver read outside the workspace."""
+
+    runs: tuple[str, ...]
+    workspace: str
+    external: Mapping[str, str]
+    tasks: tuple[str, ...]
+    options: SharedOptions
+
+    @cached_property
+    def digits(self) -> str:
+        """Identifies the request within the processes of a job."""
+        return fingerprint([self.runs, self.workspace, self.tasks, shared_options(self.options)])
+
+    def plan(self) -> MeasurePlan:
+        """The measurement, on the CPU."""
+        workspace = Workspace.open(self.workspace, self.external)
+        runs = [Folder.open(run) for run in self.runs]
+        return plan_measure(runs, workspace, self.tasks, replace(self.options, device="cpu"))
+
+
+class FoldCoder(shards.Coder):
+    """A fold of a split as the runs of a measurement encode it."""
+
+    def __init__(self, plan: MeasurePlan, split: str, fold: int, device: torch.device) -> None:
+        members = replace(plan.members, scored=None)
+        for member in members.each:
+            member.trained.to(device)
+        (part,) = (part for part in plan.parts if part.name == split)
+        self._members, self._device = members, device
+        self._context = context_of(plan, part, plan.tasks, members)
+        self._fold = self._context.folds[fold]
+        self._ids = [part.images[row].id for row in self._fold.images]
+        self._texts = [part.captions[row].text for row in self._fold.captions]
+        self._blocks: dict[int, Encoded] = {}
+
+    @property
+    def model(self) -> ScoresParts:
+        return self._members.model
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def caption_to_image(self) -> np.ndarray:
+        return self._fold.caption_to_image
+
+    @property
+    def num_images(self) -> int:
+        return len(self._ids)
+
+    def images(self, rows: np.ndarray) -> Encoded:
+        return self._members.encode_images(tuple(self._ids[row] for row in rows))
+
+    def captions(self, rows: slice) -> Encoded:
+        return self._members.encode_captions(self._texts[rows])
+
+    def adversaries(self, attack: str) -> AnySet:
+        kind, words, name = attack.split("/")
+        return restrict(self._context.known[kind, words].sets[name], self._fold)
+
+    def image_blocks(self) -> Iterator[tuple[slice, Encoded]]:
+        for rows in spans(self.num_images, Blocks().images):
+            codes = self._blocks.get(rows.start)
+            if codes is None:
+                codes = self.images(np.arange(rows.start, rows.stop))
+                size = sum(value.nbytes for value in codes.values())
+                if size * (len(self._blocks) + 1) <= KEPT_CODES:
+                    self._blocks[rows.start] = codes
+            yield rows, codes
+
+
+_plans: dict[str, MeasurePlan] = {}  # of the measurement that this process makes, by digits of its request
+_coders: dict[tuple[str, str, int, str], FoldCoder] = {}  # the last one of this process
+
+
+def coder_of(request: MeasureRequest, split: str, fold: int, device: torch.device) -> FoldCoder:
+    """The coder of a fold in this process, made when it is first asked for."""
+    key = (request.digits, split, fold, str(device))
+    if key not in _coders:
+        _coders.clear()
+        _coders[key] = FoldCoder(_plans.get(request.digits) or request.plan(), split, fold, device)
+    return _coders[key]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardWork(Work):
+    """Shards of a fold: true pairs, or their counts given all of them, or those of an attack.
+
+    Args:
+        request: What is measured.
+        split: Of the data.
+        fold: Its number.
+        key: Fingerprint of all that decides the results.
+        size: Captions or adversaries of a shard.
+        pairs: Scores of all true pairs; None to compute those of a shard.
+        attack: Kind, words and name of an attack, joined by slashes; empty for true captions.
+    """
+
+    request: MeasureRequest
+    split: str
+    fold: int
+    key: str
+    size: int
+    pairs: np.ndarray | None = None
+    attack: str = ""
+
+    @cached_property
+    def digits(self) -> str:
+        return fingerprint([self.key, self.split, self.fold, self.size, self.pairs is None, self.attack])
+
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        coder = coder_of(self.request, self.split, self.fold, device)
+        if self.pairs is None:
+            return shards.true_pairs(coder, number, self.size)
+        if self.attack:
+            return shards.attack_counts(coder, self.pairs, self.attack, number, self.size)
+        return shards.counts(coder, self.pairs, number, self.size)
+
+
+class ShardedScores:
+    """Counters of the folds of a split that shards add up to; the `Shards` of a context.
+
+    Args:
+        plan: The measurement.
+        context: Of the split.
+        folder: Where finished shards are kept.
+    """
+
+    def __init__(self, plan: MeasurePlan, context: Context, folder: Folder) -> None:
+        self.plan, self.context, self.folder = plan, context, folder
+        workspace = plan.members.workspace
+        attacking = tuple(name for name, task in plan.tasks.items() if task.adversaries)
+        self._request = MeasureRequest(
+            plan.runs, workspace.root.uri, workspace.external.answers, attacking or ("retrieval",), plan.options
+        )
+        self._names, self._size = list[str](), shards.CAPTIONS_AT_ONCE
+        _plans[self._request.digits] = plan
+
+    def counter(self, fold: int) -> RetrievalCounter:
+        """What the images and true captions of a fold meet among each other."""
+        own = torch.as_tensor(self.context.folds[fold].caption_to_image, dtype=torch.int64, device=self.plan.device)
+        number = len(shards.shards_of(len(own), self._size))
+        found = self._computed(self._work(fold), number, "score true pairs of shards")
+        pairs = torch.from_numpy(np.concatenate([result["pairs"] for result in found])).to(self.plan.device)
+        counter = RetrievalCounter(pairs, own, len(self.context.folds[fold].images))
+        work = self._work(fold, pairs.cpu().numpy())
+        return shards.added(counter, self._computed(work, number, "count shards"), self._size)
+
+    def attacked(
+        self, fold: int, counter: RetrievalCounter, attack: Attack, adversaries: AnySet
+    ) -> tuple[Attacked, OwnScores]:
+        """What an attack adds to the counter of a fold."""
+        work = self._work(fold, counter.pairs.cpu().numpy(), "/".join(attack))
+        number = len(shards.adversary_shards(adversaries, self._size))
+        return shards.attacked(counter, adversaries, self._computed(work, number, "count attacked shards"), self._size)
+
+    def forget(self) -> None:
+        """Delete the finished shards: the numbers that they led to are kept."""
+        _plans.clear()
+        _coders.clear()
+        for name in self._names:
+            self.folder.delete(f"{name}.npz")
+
+    def _work(self, fold: int, pairs: np.ndarray | None = None, attack: str = "") -> ShardWork:
+        split = self.context.split.name
+        return ShardWork(self._request, split, fold, self._key(split, attack), self._size, pairs, attack)
+
+    def _key(self, split: str, attack: str) -> str:
+        plan = self.plan
+        prints, options = plan.fingerprints, shared_options(plan.options)
+        members = [[each.trained.weights, dict(each.material.fingerprints)] for each in plan.members.each]
+        kind = f"{split}/{attack.rpartition('/')[0]}"
+        return fingerprint(
+            [
+                REVISION,
+                {name: value for name, value in options.items() if name not in ("device", "splits")},
+                members,
+                [prints[split], plan.protocols[split], prints[kind] if attack else ""],
+            ]
+        )
+
+    def _computed(self, work: ShardWork, number: int, title: str) -> list[Arrays]:
+        jobs = [(work, shard) for shard in range(number)]
+        self._names += map(name_of, jobs)
+        free = self.plan.options.device == "auto"
+        return computed(jobs, self.plan.device, self.folder, title, any_device=free)
+
+
+def shards_for(plan: MeasurePlan, context: Context, folder: Folder) -> ShardedScores | None:
+    """The shards of a split whose scores take long; None if they are counted faster at once.
+
+    Args:
+        plan: The measurement.
+        context: Of the split.
+        folder: Where finished shards are kept.
+    """
+    if not context.split.name:
+        return None
+    pairwise = any(member.trained.family.pairwise for member in plan.members.each)
+    sizes = [(len(fold.images), len(fold.captions)) for fold in context.folds]
+    if not any(shards.worth_shards(pairwise, *size) for size in sizes):
+        return None
+    return ShardedScores(plan, context, folder)

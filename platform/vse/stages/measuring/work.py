@@ -1,0 +1,76 @@
+"""Results of probes and shards next to the numbers of a run, and who computes them: this process, or tasks of Ray."""
+
+import contextlib
+import functools
+import io
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from vse.cluster.runtime import Config, cluster_of
+from vse.display.progress import Progress
+from vse.evaluation.work import Arrays, Job, ResultStore, Runner, plain_map, run_jobs
+from vse.stages.shards import ray_runs
+from vse.storage.folder import Folder
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFolder(ResultStore):
+    """Results as .npz files, written atomically."""
+
+    folder: Folder
+
+    def read(self, name: str) -> Arrays | None:
+        """The result of a name; None if it is absent or damaged."""
+        try:
+            with np.load(io.BytesIO(self.folder.read_bytes(f"{name}.npz")), allow_pickle=False) as arrays:
+                return dict(arrays)
+        except (OSError, ValueError, zipfile.BadZipFile):
+            return None
+
+    def write(self, name: str, result: Arrays) -> None:
+        """Keep a result."""
+        sink = io.BytesIO()
+        np.savez(sink, **result)  # type: ignore[arg-type]
+        self.folder.write_bytes(f"{name}.npz", sink.getvalue())
+
+
+@contextlib.contextmanager
+def work_runner(any_device: bool = False) -> Iterator[Runner]:
+    """Ray's tasks if Ray runs already or this job belongs to a cluster, else this process.
+
+    any_device: whether tasks take GPUs if the cluster has any, whatever the device that is asked for.
+    """
+    with ray_runs(cluster_of(Config())) as runs:
+        if runs:
+            from vse.stages.measuring.work_ray import run_with_ray  # Ray takes seconds to import
+
+            yield functools.partial(run_with_ray, any_device=any_device)
+        else:
+            yield plain_map
+
+
+def computed(
+    jobs: Sequence[Job], device: torch.device, folder: Folder | None, title: str, *, any_device: bool = False
+) -> list[Arrays]:
+    """Results in the order of the jobs, with progress.
+
+    Args:
+        jobs: What to compute.
+        device: Where.
+        folder: Where results are read and kept; None to keep none.
+        title: What the progress bar says.
+        any_device: As for `work_runner`.
+    """
+    with work_runner(any_device) as run:
+
+        def counted(missing: Sequence[Job], where: torch.device) -> Iterator[tuple[int, Arrays]]:
+            with Progress(title, total=len(missing), unit=title.split()[-1]) as bar:
+                for result in run(missing, where):
+                    yield result
+                    bar.advance()
+
+        return run_jobs(jobs, device, counted, None if folder is None else ResultFolder(folder))

@@ -1,0 +1,60 @@
+"""Work as Ray tasks: one part a task, as many at once as the cluster has cores, or GPUs for work on one."""
+
+from collections.abc import Iterator, Sequence
+
+import ray
+import torch
+from ray.exceptions import RayTaskError
+
+from vse.cluster.placement import capacity
+from vse.cluster.runtime import set_up_logging
+from vse.errors import Diverged, InputError
+from vse.evaluation.work import Arrays, Job, Work
+
+AT_ONCE = 256  # tasks that Ray is given together, so that results and tasks in waiting stay few
+
+
+def run_with_ray(
+    jobs: Sequence[Job], device: torch.device, *, any_device: bool = False
+) -> Iterator[tuple[int, Arrays]]:
+    """Yield (position of a job, its result) as tasks finish. Ray must be running; it retries a task whose node is lost.
+
+    Args:
+        jobs: What to compute. What work holds goes to the object store once, whatever the number of its parts.
+        device: Where each is computed.
+        any_device: Whether it is a GPU if the cluster can have one, whatever `device` is.
+
+    Raises:
+        InputError: They are to be computed on GPUs, and the cluster can have none; or what a task raises.
+        Diverged: A score is NaN.
+    """
+    there = capacity().total()["GPU"]
+    kind = "cuda" if any_device and there else device.type
+    gpus = 1 if kind == "cuda" else 0
+    if gpus and not there:
+        raise InputError(
+            "measure.device=cuda: the cluster can have no GPU to compute on; measure.device=cpu does not ask for one"
+        )
+    compute = ray.remote(num_cpus=1, num_gpus=gpus)(_compute)
+    stored = {id(work): ray.put(work) for work, _ in jobs}
+    left, waiting = iter(enumerate(jobs)), dict[ray.ObjectRef, int]()
+    while True:
+        while len(waiting) < AT_ONCE and (following := next(left, None)) is not None:
+            place, (work, number) = following
+            waiting[compute.remote(stored[id(work)], number, kind)] = place
+        if not waiting:
+            return
+        done, _ = ray.wait(list(waiting), num_returns=1)
+        for task in done:
+            try:
+                result = ray.get(task)
+            except RayTaskError as error:
+                if isinstance(error.cause, InputError | Diverged):
+                    raise error.cause from None
+                raise
+            yield waiting.pop(task), result
+
+
+def _compute(work: Work, number: int, device: str) -> Arrays:
+    set_up_logging()
+    return work.compute(number, torch.device(device))
