@@ -121,6 +121,7 @@ class Context:
         self._own: dict[tuple[str, str], list[dict[str, OwnScores]]] = {}
         self.queries: list[Queries | UnitValues] = []
         self.shards: Shards | None = None
+        self.encoder: Callable[[Split], Codes] | None = None  # instead of the runs, in another process
 
     @property
     def model(self) -> ScoresParts:
@@ -130,7 +131,7 @@ class Context:
     @cached_property
     def codes(self) -> Codes:
         """Codes of the images and captions that the protocol takes, or of the whole split."""
-        return self.runs.encode(self._part)
+        return (self.encoder or self.runs.encode)(self._part)
 
     @cached_property
     def folds(self) -> tuple[protocols.Fold, ...]:

@@ -4,7 +4,7 @@ Each process opens the runs by itself from the workspace, and encodes what it sc
 the numbers of the run until these are written, so a killed evaluation continues.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,37 +19,14 @@ from vse.evaluation.retrieval import Blocks, Encoded, ScoresParts, spans
 from vse.evaluation.task import Context
 from vse.evaluation.work import Arrays, Work, name_of
 from vse.stages.measuring.context import context_of
-from vse.stages.measuring.options import SharedOptions
-from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
+from vse.stages.measuring.plan import REVISION, MeasurePlan, shared_options
+from vse.stages.measuring.request import MeasureRequest, request_of
 from vse.stages.measuring.work import computed
 from vse.storage.folder import Folder
-from vse.workspace.layout import Workspace
 
 KEPT_CODES = 2**30  # bytes of image codes that a process keeps between shards, instead of encoding them again
 Attack = tuple[str, str, str]
 """Kind, words and name."""
-
-
-@dataclass(frozen=True, eq=False)
-class MeasureRequest:
-    """The arguments of `plan_measure` as plain data, with what the driver read outside the workspace."""
-
-    runs: tuple[str, ...]
-    workspace: str
-    external: Mapping[str, str]
-    tasks: tuple[str, ...]
-    options: SharedOptions
-
-    @cached_property
-    def digits(self) -> str:
-        """Identifies the request within the processes of a job."""
-        return fingerprint([self.runs, self.workspace, self.tasks, shared_options(self.options)])
-
-    def plan(self) -> MeasurePlan:
-        """The measurement, on the CPU."""
-        workspace = Workspace.open(self.workspace, self.external)
-        runs = [Folder.open(run) for run in self.runs]
-        return plan_measure(runs, workspace, self.tasks, replace(self.options, device="cpu"))
 
 
 class FoldCoder(shards.Coder):
@@ -163,11 +140,7 @@ class ShardedScores:
 
     def __init__(self, plan: MeasurePlan, context: Context, folder: Folder) -> None:
         self.plan, self.context, self.folder = plan, context, folder
-        workspace = plan.members.workspace
-        attacking = tuple(name for name, task in plan.tasks.items() if task.adversaries)
-        self._request = MeasureRequest(
-            plan.runs, workspace.root.uri, workspace.external.answers, attacking or ("retrieval",), plan.options
-        )
+        self._request = request_of(plan)
         self._names, self._size = list[str](), shards.CAPTIONS_AT_ONCE
         _plans[self._request.digits] = plan
 

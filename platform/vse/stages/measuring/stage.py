@@ -18,6 +18,7 @@ from vse.evaluation.outcomes import Outcomes, pack, rows_of, unpack
 from vse.evaluation.statistics import Effect, Sample, bootstrap_all
 from vse.evaluation.task import Scope, Task, measured
 from vse.stages.measuring.context import context_of
+from vse.stages.measuring.encoding import encoder_for
 from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, label_of
 from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
 from vse.stages.measuring.shards import ShardedScores, shards_for
@@ -169,13 +170,14 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     values: dict[str, dict[str, dict[str, float]]] = {name: {} for name in left}
     files: dict[str, dict[str, bytes]] = {name: {} for name in left}
     rows: dict[str, list[Any]] = {name: [] for name in left}
-    kept = list[ShardedScores]()
+    kept, encoder = list[ShardedScores](), encoder_for(plan)
     of_split = {name: task for name, task in left.items() if task.scope is not Scope.DATA}
     for part in (*(plan.parts if of_split else ()), *([members.data_set()] if len(of_split) < len(left) else ())):
         here = {name: task for name, task in left.items() if (task.scope is Scope.DATA) == (not part.name)}
         with Progress(f"scores of {part.name or 'the data set'}", unit="pairs") as bar:
             seen = replace(members, scored=bar.advance, folder=folder.child("probes"))
             context = context_of(plan, part, here, seen)
+            context.encoder = encoder
             context.shards = shards = shards_for(plan, context, folder.child("shards"))
             kept += [] if shards is None else [shards]
             for name, task in here.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from vse.cluster.placement import capacity
 from vse.cluster.runtime import Config, cluster_of
 from vse.display.progress import Progress
 from vse.evaluation.work import Arrays, Job, ResultStore, Runner, plain_map, run_jobs
@@ -51,6 +52,14 @@ def work_runner(any_device: bool = False) -> Iterator[Runner]:
             yield functools.partial(run_with_ray, any_device=any_device)
         else:
             yield plain_map
+
+
+def gpus_elsewhere(device: torch.device) -> bool:
+    """Whether a cluster has GPUs for work of any device, and this process, which computes on `device`, has none."""
+    if device.type != "cpu":
+        return False
+    with ray_runs(cluster_of(Config())) as runs:
+        return runs and capacity().total()["GPU"] > 0
 
 
 def computed(

@@ -1,0 +1,42 @@
+"""What a process on another node needs to open a measurement by itself, as a trial opens its run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from vse.config import fingerprint
+from vse.stages.measuring.options import SharedOptions
+from vse.stages.measuring.plan import MeasurePlan, plan_measure, shared_options
+from vse.storage.folder import Folder
+from vse.workspace.layout import Workspace
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureRequest:
+    """The arguments of `plan_measure` as plain data, with what the driver read outside the workspace."""
+
+    runs: tuple[str, ...]
+    workspace: str
+    external: Mapping[str, str]
+    tasks: tuple[str, ...]
+    options: SharedOptions
+
+    @cached_property
+    def digits(self) -> str:
+        """Identifies the request within the processes of a job."""
+        return fingerprint([self.runs, self.workspace, self.tasks, shared_options(self.options)])
+
+    def plan(self) -> MeasurePlan:
+        """The measurement, on the CPU."""
+        workspace = Workspace.open(self.workspace, self.external)
+        runs = [Folder.open(run) for run in self.runs]
+        return plan_measure(runs, workspace, self.tasks, replace(self.options, device="cpu"))
+
+
+def request_of(plan: MeasurePlan) -> MeasureRequest:
+    """The request of a measurement, with the tasks that adversaries are made for; others are not checked again."""
+    workspace = plan.members.workspace
+    attacking = tuple(name for name, task in plan.tasks.items() if task.adversaries)
+    return MeasureRequest(
+        plan.runs, workspace.root.uri, workspace.external.answers, attacking or ("retrieval",), plan.options
+    )
