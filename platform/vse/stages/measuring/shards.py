@@ -4,7 +4,7 @@ Each process opens the runs by itself from the workspace, and encodes what it sc
 the numbers of the run until these are written, so a killed evaluation continues.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from vse.stages.measuring.request import MeasureRequest, request_of
 from vse.stages.measuring.work import computed
 from vse.storage.folder import Folder
 
-KEPT_CODES = 2**30  # bytes of image codes that a process keeps between shards, instead of encoding them again
+KEPT_CODES = 2**30  # bytes of codes that a process keeps between shards, instead of encoding them again
 Attack = tuple[str, str, str]
 """Kind, words and name."""
 
@@ -42,7 +42,8 @@ class FoldCoder(shards.Coder):
         self._fold = self._context.folds[fold]
         self._ids = [part.images[row].id for row in self._fold.images]
         self._texts = [part.captions[row].text for row in self._fold.captions]
-        self._blocks: dict[int, Encoded] = {}
+        self._codes: dict[tuple[str, int], Encoded] = {}
+        self._room = KEPT_CODES
 
     @property
     def model(self) -> ScoresParts:
@@ -64,7 +65,7 @@ class FoldCoder(shards.Coder):
         return self._members.encode_images(tuple(self._ids[row] for row in rows))
 
     def captions(self, rows: slice) -> Encoded:
-        return self._members.encode_captions(self._texts[rows])
+        return self._kept(("captions", rows.start), lambda: self._members.encode_captions(self._texts[rows]))
 
     def adversaries(self, attack: str) -> AnySet:
         kind, words, name = attack.split("/")
@@ -72,13 +73,19 @@ class FoldCoder(shards.Coder):
 
     def image_blocks(self) -> Iterator[tuple[slice, Encoded]]:
         for rows in spans(self.num_images, Blocks().images):
-            codes = self._blocks.get(rows.start)
-            if codes is None:
-                codes = self.images(np.arange(rows.start, rows.stop))
-                size = sum(value.nbytes for value in codes.values())
-                if size * (len(self._blocks) + 1) <= KEPT_CODES:
-                    self._blocks[rows.start] = codes
-            yield rows, codes
+            positions = np.arange(rows.start, rows.stop)
+            yield rows, self._kept(("images", rows.start), lambda positions=positions: self.images(positions))
+
+    def _kept(self, key: tuple[str, int], encode: Callable[[], Encoded]) -> Encoded:
+        """Codes that this process has kept, or new ones, which are kept while there is room."""
+        if key in self._codes:
+            return self._codes[key]
+        codes = encode()
+        size = sum(value.nbytes for value in codes.values())
+        if size <= self._room:
+            self._room -= size
+            self._codes[key] = codes
+        return codes
 
 
 _plans: dict[str, MeasurePlan] = {}  # of the measurement that this process makes, by digits of its request
