@@ -281,7 +281,7 @@ class RetrievalCounter:
 def own_rows(own: Int[Tensor, " cols"], rows: slice) -> tuple[Int[Tensor, " cols"], Bool[Tensor, " cols"]]:
     """(row within the block `rows`, whether it is there) of each caption's own image; any row if it is elsewhere.
 
-    A list of those that are there would need their number on the host, which a GPU makes wait.
+    A list of the captions inside would need their number on the host, which would wait for a GPU.
     """
     inside = (own >= rows.start) & (own < rows.stop)
     return (own - rows.start).clamp(0, rows.stop - rows.start - 1), inside
