@@ -18,7 +18,7 @@ from tests.synthetic import Synthetic, synthetic
 from vse import presets, registry
 from vse.determinism import use_reproducible_arithmetic
 from vse.features.arrays import ReadyMade
-from vse.stages.train import keep_freed_memory
+from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Batch
 from vse.training.config import RunConfig, family_inputs
 from vse.training.inputs import initial_family

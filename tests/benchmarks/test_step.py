@@ -11,7 +11,8 @@ from vse import registry
 from vse.config import flatten, override
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.train import build_family, keep_freed_memory
+from vse.stages.train import build_family
+from vse.training.allocator import keep_freed_memory
 from vse.training.config import OptimConfig
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.step import Stepper

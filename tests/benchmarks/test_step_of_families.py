@@ -10,7 +10,8 @@ from vse import presets, registry
 from vse.config import override
 from vse.determinism import use_reproducible_arithmetic
 from vse.stages import pipeline
-from vse.stages.train import build_family, keep_freed_memory
+from vse.stages.train import build_family
+from vse.training.allocator import keep_freed_memory
 from vse.training.config import family_inputs
 from vse.training.inputs import make_collator, training_inputs
 from vse.training.step import Stepper

@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch.distributed as dist
@@ -21,11 +22,11 @@ from vse.workspace.layout import Workspace
 LOST = 77  # exit status of a worker that was told to disappear
 
 
-def configured(name: str, workers: int) -> RunConfig:
+def configured(name: str, workers: int, further: Mapping[str, Any] | None = None) -> RunConfig:
     """Four epochs in float64, with dropout: what is left out must not ask on which worker it is."""
     small = {"data.num_train": 24, "data.num_val": 8, "data.num_test": 4, "data.num_shifted": 0, "model.dim": 16}
     changes = {**small, "train.precision": "float64", "train.epochs": 4, "train.batch_size": 16, "model.dropout": 0.3}
-    return override(preset(name), {**changes, "train.workers": workers})
+    return override(preset(name), {**changes, "train.workers": workers, **(further or {})})
 
 
 def _leave_at(epoch: int, step: int) -> None:
@@ -68,7 +69,8 @@ def main(request: dict[str, Any], rank: int) -> int:
         _leave_at(*request["leave"])
     if "fail" in request:
         _fail_on_rank_0(request["fail"])
-    config, workspace = configured(request["preset"], workers), Workspace.open(request["workspace"])
+    config = configured(request["preset"], workers, request.get("changes"))
+    workspace = Workspace.open(request["workspace"])
     if request.get("every_step"):
         loop.ASK_EVERY = 1
         config = override(config, {"train.checkpoint_seconds": 1e-9})

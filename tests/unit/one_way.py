@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = "platform/vse/"
 SOURCE = ("data/scenes/", "data/sources/scenes.py")
 LEAVES = {
+    "training/allocator.py": "what the C library does with freed memory",
     "training/effects.py": "refuses keys without effect; training does not read it",
     "config.py": "keys of nested dataclasses: values by dotted key, digests",
     "registry.py": "components by kind and name",
@@ -43,6 +44,7 @@ LEAVES = {
     "display/escaping.py": "text for a terminal",
     "display/markdown.py": "text for a Markdown page",
     "models/noise.py": "random numbers by key, on the device",
+    "stages/tuning.py": "fine-tuning, which the preset does without",
     "storage/files.py": "SHA-256 of files, paths of the local disk, temporary folders",
     "storage/lease.py": "whether a lock is still held",
     "storage/parallel_reads.py": "an iterator read ahead in a thread",

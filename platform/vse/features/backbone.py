@@ -63,7 +63,8 @@ class Network(nn.Module):
     def forward(self, pixels: UInt8[Tensor, "items crops size size 3"]) -> dict[str, Float[Tensor, "items ..."]]:
         """Named features in single precision, one row per picture.
 
-        Normalisation and the mean over crops are in single precision, whatever the trunk computes in.
+        Normalisation and the mean over crops are in single precision, whatever the trunk computes in, or in double
+        precision with it.
         """
         return self.differentiable(pixels)
 
@@ -73,10 +74,11 @@ class Network(nn.Module):
         """As `forward`, with a gradient to pixels that are floats (0 to 255) and require one."""
         items, crops = pixels.shape[:2]
         x = pixels.to(self.mean.device).flatten(0, 1).permute(0, 3, 1, 2)  # stays channels last in memory
-        x = (x.float() / 255 - self.mean) / self.std
+        wide = torch.promote_types(self.dtype, torch.float32)
+        x = (x.to(wide) / 255 - self.mean) / self.std
         features = {}
         for name, value in self.trunk(x.to(self.dtype)).items():
-            value = value.float()
+            value = value.to(wide)
             if value.dim() == 4:
                 value = value.flatten(2).transpose(1, 2)
             value = value.unflatten(0, (items, crops))

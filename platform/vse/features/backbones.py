@@ -7,6 +7,7 @@ from vse.features.small_backbone import SmallBackbone
 from vse.features.timm_backbone import TimmBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.features.transformers_backbone import TransformersBackbone
+from vse.features.tuned_backbone import TunedBackbone
 
 __all__ = [
     "Backbone",
@@ -17,4 +18,5 @@ __all__ = [
     "TimmBackbone",
     "TorchvisionBackbone",
     "TransformersBackbone",
+    "TunedBackbone",
 ]

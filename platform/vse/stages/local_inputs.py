@@ -107,12 +107,12 @@ def local_reads(
     config: RunConfig, workspace: Workspace, outputs: tuple[str, ...] = (), *, captions: bool = True
 ) -> Iterator[Read]:
     """What nodes read of the machine they are on, whatever they read of S3. Images and weights only while the workspace
-    lacks features of them."""
+    lacks features of them, or if the backbone is trained."""
     inputs, backbone = family_inputs(config), registry.build("backbone", config.features.backbone)
     if not isinstance(backbone, ReadyMade):
         source = registry.build("source", config.data)
         records = source.describe()
-        if kept_features(config, workspace, records, outputs or (inputs.image,)) is None:
+        if config.train.finetune or kept_features(config, workspace, records, outputs or (inputs.image,)) is None:
             weights = getattr(config.features.backbone, "weights", "")
             if not named_files.is_remote(weights) and named_files.is_file(weights):
                 yield Read("features.backbone.weights", weights, (str(local_path(weights).absolute()),))

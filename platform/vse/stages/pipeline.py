@@ -22,6 +22,7 @@ from vse.stages.describe import describe, trainable, without
 from vse.stages.extract import features_identity, stored_features
 from vse.stages.parse import check_parser, parse_dataset
 from vse.stages.sentences import SentenceStore, fitted
+from vse.stages.tuning import check_tuning, start_fingerprint
 from vse.storage import user_files as named_files
 from vse.storage.user_files import refuse_placeholder
 from vse.text.caption_vectors import caption_vectors, caption_vectors_fingerprint
@@ -68,6 +69,7 @@ def prepare(
     features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": features_identity(config, workspace, records, inputs.image)}
+    prints |= start_fingerprint(config, workspace)
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     records = _with_features(records, features.store)
@@ -102,6 +104,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
             weights or concreteness is missing or of another kind.
     """
     inputs = family_inputs(config)
+    check_tuning(config)
     if inputs.sentence:
         _refuse_without_sentences(config, inputs.states)
     _check_encoder(config, inputs.sentence)

@@ -1,6 +1,5 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
-import ctypes
 import logging
 import platform
 from collections.abc import Callable
@@ -23,10 +22,12 @@ from vse.models.family import Family, feature_scales
 from vse.presets import from_data
 from vse.stages import pipeline
 from vse.stages.describe import sizes
+from vse.stages.tuning import Tuning, tuning_of
 from vse.storage.damage import listed
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.tracking import prometheus
+from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Collator
 from vse.training.checkpoint import Checkpoints, Progress, read_progress
 from vse.training.code import names_of, others, read_code
@@ -239,15 +240,17 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
 
 
 @torch.inference_mode()
-def validate(family: Family, val: Examples) -> dict[str, float]:
+def validate(family: Family, val: Examples, tuning: Tuning | None = None) -> dict[str, float]:
     """Retrieval on validation: what epochs are told and chosen by.
 
     Workers call it together. Each encodes the split, scores its share of the blocks and counts; the counts add up to
     those of one worker.
     """
 
+    shown = val if tuning is None else tuning.validation(val)
+
     def count() -> RetrievalCounter:
-        codes = encode_examples(family, val)
+        codes = encode_examples(family, shown)
         return count_retrieval(family, codes.images, codes.captions, codes.caption_to_image, share=world())
 
     counter = together(count, *SAID_ONCE)
@@ -271,7 +274,7 @@ def train_worker(
     inputs = family_inputs(config)
     objective = registry.build("objective", config.objective)
 
-    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal | None]:
+    def set_up() -> tuple[TrainingInputs, Family, Collator, Journal | None, Tuning | None]:
         device = training_device(config.train)
         data = training_inputs(config, material, inputs)
         family = build_family(config, data).to(device)
@@ -280,9 +283,12 @@ def train_worker(
             warn_unfamiliar(material.records, data.vocabulary)
             begin_journal(journal, config, folder, material, name, parent)
             journal.metrics(dict(data.coverage), step=0)
-        return data, family, make_collator(config, data, inputs, objective.negatives), journal
+        tuning = tuning_of(config, material, workspace, family, data.vocabulary)
+        collate = make_collator(config, data, inputs, objective.negatives)
+        collate.pixels = None if tuning is None else tuning.pixels
+        return data, family, collate, journal, tuning
 
-    data, family, collate, journal = together(set_up, *SAID_ONCE)
+    data, family, collate, journal, tuning = together(set_up, *SAID_ONCE)
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
         assert journal is not None
@@ -302,8 +308,9 @@ def train_worker(
     steps = prometheus.steps_of(parent or name)
     try:
         together(lambda: _tell_again(config, journal, checkpoints), *SAID_ONCE)
-        hooks = Hooks(lambda family: validate(family, data.val), epoch_done, note, steps)
-        progress = Loop(config, family, objective, collate, checkpoints, hooks).run()
+        hooks = Hooks(lambda family: validate(family, data.val, tuning), epoch_done, note, steps)
+        tuner = None if tuning is None else tuning.tuner
+        progress = Loop(config, family, objective, collate, checkpoints, hooks, tuner).run()
     except BaseException as error:
         if journal is not None and not isinstance(error, TakenOver):  # then the story is another's
             killed = isinstance(error, KeyboardInterrupt | SystemExit)
@@ -381,20 +388,3 @@ def begin_journal(
     open_journal(journal, folder, name, parent, material.fingerprints, flatten(config))
     describe_beginning(journal, config, folder, sizes(material.records), parent)
     folder.write_json("config.json", to_dict(config))
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, see malloc.h of the GNU C library
-_KEPT = 2**31 - 1
-_LARGEST_IN_HEAP = 32 * 2**20  # the most the library accepts
-
-
-def keep_freed_memory() -> bool:
-    """Tell the GNU C library to keep freed blocks up to 32 MiB instead of returning them; False where it is another.
-
-    Returned pages are faulted in and zeroed again at the next step: a tenth of a UniVSE step on a CPU (117 to 105 ms
-    at d = 256, batch 128, one thread).
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_IN_HEAP)) and bool(mallopt(_TRIM_THRESHOLD, _KEPT))

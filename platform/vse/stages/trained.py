@@ -18,6 +18,7 @@ from vse.evaluation.codes import Codes, encode_captions, encode_examples
 from vse.models.family import Context, Encoded, Family
 from vse.presets import from_data
 from vse.stages.attack import Adversaries
+from vse.stages.tuning import as_measured
 from vse.storage.damage import listed
 from vse.storage.folder import Folder
 from vse.text.tokens import words
@@ -30,7 +31,10 @@ from vse.training.inputs import Material, initial_family, split_examples
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A family in eval mode with the configuration and vocabulary of its training. Its codes are on its own device."""
+    """A family in eval mode with the vocabulary of its training. Its codes are on its own device.
+
+    config: of the training; if it trained the backbone too, the tuned backbone is in it as a frozen one.
+    """
 
     config: RunConfig
     family: Family
@@ -91,7 +95,7 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     if config.train.precision == "float64":
         family = family.double()
     load_weights(checkpoint, family)
-    return Trained(config, family.eval(), vocabulary, checkpoint)
+    return Trained(as_measured(config, checkpoint), family.eval(), vocabulary, checkpoint)
 
 
 DEVICES = ("auto", "cpu", "cuda")

@@ -47,7 +47,7 @@ class _Subject(NamedTuple):
 
 def measure(training: Training, workspace: Workspace, trained: Trained) -> tuple[Tables, dict[str, dict[str, float]]]:
     """(per-image tables; validation metrics by `alpha_key`, empty for families without an alpha)."""
-    subject = _Subject(training, workspace, trained, pipeline.prepare(training.config, workspace, parsed=True))
+    subject = _Subject(training, workspace, trained, pipeline.prepare(trained.config, workspace, parsed=True))
     curves = _validation(subject) if training.alphas else {}
     tables: Tables = {}
     for split in training.splits:
@@ -117,7 +117,7 @@ def _adversaries(subject: _Subject, split: str, words: str) -> tuple[dict[str, A
 def _transfer(subject: _Subject, name: str, changes: Mapping[str, Any]) -> Tables:
     """Retrieval on the test split of other data. Nothing is attacked there: the same under either kind of words."""
     training, workspace, trained, material = subject
-    other = pipeline.prepare_transfer(override(training.config, changes), workspace, material)
+    other = pipeline.prepare_transfer(override(trained.config, changes), workspace, material)
     codes = encode_split(trained, other, "test")
     if training.alphas:
         points = evaluate_alphas(

@@ -22,11 +22,13 @@ from vse.errors import InputError, NotMadeError
 from vse.features.store import StoredFeatures
 from vse.report.build import command_of
 from vse.stages import pipeline
-from vse.stages.train import build_family, keep_freed_memory, training_device, validate
+from vse.stages.train import build_family, training_device, validate
+from vse.stages.tuning import tuning_of
 from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.storage.read_only import SealedFolder
+from vse.training.allocator import keep_freed_memory
 from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.config import RunConfig, TrainConfig, family_inputs
 from vse.training.inputs import Material, make_collator, training_inputs
@@ -122,7 +124,7 @@ def _by_steps(config: RunConfig, workspace: Workspace, request: Request) -> Esti
             outputs = f"outputs={family_inputs(config).image}"
             what, command = "features are", command_of(request, "extract_features", outputs)
         return Estimate(None, f"{none} {what} not there to time a step on; {command} makes that")
-    timing = time_training(config, material)
+    timing = time_training(config, material, workspace)
     if timing is None:
         return Estimate(None, f"{none} a fit in closed form has no step to time")
     source = f"timed here: {1000 * timing.step:.0f} ms per step, {timing.steps} steps per epoch"
@@ -155,16 +157,19 @@ class _Enough(Exception):  # noqa: N818  (ends the loop, and is no error)
 class _NoCheckpoints(Checkpoints):
     """Saves nothing: epochs of few steps spend their time on steps."""
 
-    def save(self, progress: Progress, model: Any, optimizers: Any, scaler: Any) -> Folder:
+    def save(self, progress: Progress, model: Any, optimizers: Any, scaler: Any, backbone: Any = None) -> Folder:
         return self.folder
 
 
-def time_training(config: RunConfig, material: Material, seconds: float = SECONDS) -> Timing | None:
+def time_training(
+    config: RunConfig, material: Material, workspace: Workspace, seconds: float = SECONDS
+) -> Timing | None:
     """Set up a run as training does, make some steps, validate once and write one checkpoint.
 
     Args:
         config: The run configuration.
         material: Its data; features of some of the images are read.
+        workspace: Where a run is that it starts from.
         seconds: How long steps are made.
 
     Returns:
@@ -188,10 +193,13 @@ def time_training(config: RunConfig, material: Material, seconds: float = SECOND
             inputs, objective = family_inputs(own), registry.build("objective", own.objective)
             data = training_inputs(own, part, inputs)
             family = build_family(own, data).to(training_device(own.train))
+            tuning = tuning_of(own, part, workspace, family, data.vocabulary)
+            pixels, tuner = (None, None) if tuning is None else (tuning.pixels, tuning.tuner)
             collate = make_collator(own, data, inputs, objective.negatives)
+            collate.pixels = pixels
             folder = Folder.open(str(scratch))
             hooks = Hooks(lambda family: {}, lambda epoch, row: None, lambda text: None, stepped)
-            loop = Loop(own, family, objective, collate, _NoCheckpoints(folder.child("none")), hooks)
+            loop = Loop(own, family, objective, collate, _NoCheckpoints(folder.child("none")), hooks, tuner)
             set_up = time.monotonic() - begun
             if not loop.stepper.phases:
                 return None
@@ -199,12 +207,14 @@ def time_training(config: RunConfig, material: Material, seconds: float = SECOND
                 loop.run()
             stopped = time.monotonic()
             family.eval()
-            validate(family, data.val)
+            validate(family, data.val, tuning)
             validation = time.monotonic() - stopped
         finally:
             torch.set_num_threads(threads)
         begun = time.monotonic()
-        Checkpoints(folder.child("kept")).save(Progress(), family, loop.stepper.optimizers, {})
+        Checkpoints(folder.child("kept")).save(
+            Progress(), family, loop.stepper.optimizers, {}, None if tuner is None else tuner.network
+        )
         checkpoint = time.monotonic() - begun
     (all_train, all_val), (read_train, read_val) = (_captions(each.records) for each in (material, part))
     counted = [sum(each) for each in zip(*steps[WARM_UP:], strict=True)]

@@ -1,6 +1,6 @@
 """Batches: which captions a step sees, the tensors made of them, and their way to the device."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -88,6 +88,7 @@ class Collator:
     ) -> None:
         """`captions`: numbers of the captions of an epoch; all by default."""
         self.examples, self.image, self.components = examples, image, components
+        self.pixels: Callable[[Tensor, int], Batch] | None = None  # of rows of images and the epoch: replace features
         self.seed, self.extras = seed, tuple(extras)
         self.captions = np.arange(len(examples)) if captions is None else captions
 
@@ -98,6 +99,8 @@ class Collator:
         which a family draws its own random numbers.
         """
         batch = self.without_features(captions, epoch)
+        if self.pixels is not None:
+            return batch | self.pixels(batch["image_group"], epoch)
         batch[self.image] = image_batch(self.examples.features[self.image], batch["image_group"].numpy())
         return batch
 

@@ -14,6 +14,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from vse.errors import InputError, StorageError
+from vse.features.tuned_backbone import FILE as BACKBONE
 from vse.models.family import Family
 from vse.storage.damage import damaged_files
 from vse.storage.files import as_json, entry_of
@@ -62,7 +63,12 @@ class Checkpoints:
         self.folder, self.extra, self.lease = folder, dict(extra or {}), lease or LeaseHandle()
 
     def save(
-        self, progress: Progress, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Mapping[str, Any]
+        self,
+        progress: Progress,
+        model: Family,
+        optimizers: list[torch.optim.Optimizer],
+        scaler: Mapping[str, Any],
+        backbone: nn.Module | None = None,
     ) -> Folder:
         """Write a checkpoint, then delete all others except the best.
 
@@ -74,6 +80,7 @@ class Checkpoints:
             model: its weights.
             optimizers: their states.
             scaler: state of the gradient scaler.
+            backbone: if it is trained too.
 
         Raises:
             TakenOver: if another job trains the run now.
@@ -87,7 +94,9 @@ class Checkpoints:
             self._write(target, file, data)
 
         write("model.safetensors", save(_contiguous(model.state_dict())))
-        write("optimizer.safetensors", save(_optimizer_tensors(model, optimizers)))
+        if backbone is not None:
+            write(BACKBONE, save(_contiguous(backbone.state_dict())))
+        write("optimizer.safetensors", save(_optimizer_tensors(_parameters(model, backbone), optimizers)))
         write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
             write(file, as_json(content))
@@ -152,7 +161,12 @@ class Checkpoints:
         return None if newest is None else (newest.name, weights_of(newest))
 
     def restore(
-        self, chosen: Chosen | None, model: Family, optimizers: list[torch.optim.Optimizer], scaler: Any
+        self,
+        chosen: Chosen | None,
+        model: Family,
+        optimizers: list[torch.optim.Optimizer],
+        scaler: Any,
+        backbone: nn.Module | None = None,
     ) -> Progress:
         """Load a chosen checkpoint into model and optimisers; a fresh Progress where none was.
 
@@ -166,7 +180,9 @@ class Checkpoints:
             raise StorageError(f"{folder}: not here as worker 0 sees it; is this the same folder on every node?")
         progress = read_progress(folder)
         load_weights(folder, model)
-        _load_optimizers(model, optimizers, folder)
+        if backbone is not None:
+            load_weights(folder, backbone, BACKBONE)
+        _load_optimizers(_parameters(model, backbone), optimizers, folder)
         state = folder.read_json("progress.json")
         if state["scaler"]:
             scaler.load_state_dict(state["scaler"])
@@ -186,9 +202,9 @@ def read_progress(checkpoint: Folder) -> Progress:
     return Progress(**{k: v for k, v in state.items() if k not in ("version", "scaler")})
 
 
-def load_weights(checkpoint: Folder, model: nn.Module) -> None:
+def load_weights(checkpoint: Folder, model: nn.Module, file: str = "model.safetensors") -> None:
     """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    state, own = _tensors(checkpoint, "model.safetensors"), model.state_dict()
+    state, own = _tensors(checkpoint, file), model.state_dict()
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
     for key, value in own.items():
@@ -208,13 +224,17 @@ def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in state.items()}
 
 
-def _parameter_names(model: nn.Module) -> dict[int, str]:
-    return {id(parameter): name for name, parameter in model.named_parameters()}
+def _parameters(model: nn.Module, backbone: nn.Module | None) -> dict[str, nn.Parameter]:
+    """Parameters by name in a file; those of a backbone have a prefix."""
+    others = {} if backbone is None else {f"backbone.{name}": value for name, value in backbone.named_parameters()}
+    return dict(model.named_parameters()) | others
 
 
-def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
+def _optimizer_tensors(
+    parameters: Mapping[str, nn.Parameter], optimizers: list[torch.optim.Optimizer]
+) -> dict[str, Tensor]:
     """Optimiser state by phase, parameter and quantity, so that it does not depend on the order of parameters."""
-    names, tensors = _parameter_names(model), {}
+    names, tensors = {id(parameter): name for name, parameter in parameters.items()}, {}
     for phase, optimizer in enumerate(optimizers):
         for parameter, state in optimizer.state.items():
             for key, value in state.items():
@@ -222,12 +242,17 @@ def _optimizer_tensors(model: nn.Module, optimizers: list[torch.optim.Optimizer]
     return _contiguous(tensors)
 
 
-def _load_optimizers(model: nn.Module, optimizers: list[torch.optim.Optimizer], checkpoint: Folder) -> None:
-    parameters = dict(model.named_parameters())
+def _load_optimizers(
+    parameters: Mapping[str, nn.Parameter], optimizers: list[torch.optim.Optimizer], checkpoint: Folder
+) -> None:
     for key, value in _tensors(checkpoint, "optimizer.safetensors").items():
         phase, name, quantity = key.split("/")
         if name not in parameters or int(phase) >= len(optimizers):
             raise InputError(f"{checkpoint}/optimizer.safetensors: {key} is unknown; another model wrote it")
         parameter, fused = parameters[name], optimizers[int(phase)].defaults.get("fused")
         moved = value.to(parameter.device) if value.ndim or fused else value  # else the number of steps is the host's
-        optimizers[int(phase)].state[parameter][quantity] = moved.clone()
+        # In the parameter's own order of memory, channels last in a backbone
+        kept = (
+            torch.empty_like(parameter).copy_(moved) if value.shape == parameter.shape and value.ndim else moved.clone()
+        )
+        optimizers[int(phase)].state[parameter][quantity] = kept

@@ -107,6 +107,34 @@ class TrainConfig:
     patience: int = knob(0, "stop after this many epochs without improvement; 0: never", low=0, only="select=rsum")
     evaluate_every: int = knob(1, "epochs between validations", low=1)
     checkpoint_seconds: float = knob(300.0, "seconds between checkpoints within an epoch", above=0)
+    finetune: bool = knob(False, "train the backbone too, on pixels; it starts from features.backbone")
+    warm_start: str = knob(
+        "",
+        "run of this workspace, with the same model and text, whose weights are the first ones",
+        only="finetune=true",
+    )
+    backbone_rate: float = knob(
+        0.1, "learning rate of the backbone as a share of optim.lr", above=0, only="finetune=true"
+    )
+    freeze_statistics: bool = knob(
+        True, "keep the backbone in evaluation mode: fixed batch statistics, no dropout", only="finetune=true"
+    )
+    crop_area: float = knob(
+        0.08,
+        "smallest share of a picture in a random crop; 1: the whole picture, as features.backbone shows it",
+        above=0,
+        high=1,
+        only="finetune=true",
+    )
+    flip: bool = knob(
+        True, "mirror half of the pictures; not for captions that tell left from right", only="finetune=true"
+    )
+    chunk: int = knob(
+        0,
+        "images that pass the backbone at a time, computed twice to save memory; 0: all of a step",
+        low=0,
+        only="finetune=true",
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

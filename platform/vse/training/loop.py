@@ -23,6 +23,7 @@ from vse.training.code import this_code
 from vse.training.collectives import together, told_by_first, world
 from vse.training.config import RunConfig
 from vse.training.step import Stepper, learning_rate
+from vse.training.tuning import Tuner
 
 COLLAPSE = "train/collapse"  # an epoch's loss per caption as a share of its level when all codes coincide
 _NEAR = 0.02
@@ -116,8 +117,9 @@ class Loop:
         collate: Collator,
         checkpoints: Checkpoints,
         hooks: Hooks,
+        tuner: Tuner | None = None,
     ) -> None:
-        self.config, self.family, self.objective = config, family, objective
+        self.config, self.family, self.objective, self.tuner = config, family, objective, tuner
         self.collate, self.checkpoints, self.hooks = collate, checkpoints, hooks
         self.counted = time.monotonic()  # time up to which `progress` has the seconds of this run
         self.rank, self.workers = world()
@@ -127,8 +129,9 @@ class Loop:
         self.waited = 0.0  # seconds in which a step waited for its batch
         self.transfer = Transfer(self.device, config.train.gpus_per_worker or 1.0)
         self.unread: PendingNumbers | None = None  # numbers of the last step
-        self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision)
-        if self.stepper.phases and not config.train.window:  # windows are for features that exceed memory
+        self.stepper = Stepper(family, self.model, objective, config.optim, config.train.precision, tuner)
+        # windows are for features that exceed memory
+        if self.stepper.phases and not config.train.window and tuner is None:
             self.transfer.keep(collate.image, collate.examples.features[collate.image])
         # A family fitted in closed form is done when the loop starts: one epoch of no step validates and saves it.
         self.epochs = config.train.epochs if self.stepper.phases else 1
@@ -160,7 +163,16 @@ class Loop:
         """
         chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *SAID_ONCE)
         restore = functools.partial(self.checkpoints.restore, told_by_first(chosen), self.family)
-        return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler), *SAID_ONCE)
+        return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler, self._backbone), *SAID_ONCE)
+
+    @property
+    def _backbone(self) -> torch.nn.Module | None:
+        return None if self.tuner is None else self.tuner.network
+
+    def _mode(self, training: bool) -> None:
+        self.family.train(training)
+        if self.tuner is not None:
+            self.tuner.train(training)
 
     def _count(self, progress: Progress) -> None:
         """Add the time since the last call, which includes set-up, steps, validation and writing."""
@@ -180,7 +192,7 @@ class Loop:
         batches, steps_of_window = self._batches(epoch), self._steps_of_window
         start = saved = time.monotonic()
         before = progress.seconds
-        self.family.train()
+        self._mode(training=True)
         # Closed here, not by the garbage collector, which would swallow an exception that a signal raises meanwhile.
         with contextlib.closing(prefetched(lambda rows: self._batch(rows, epoch), batches[progress.step :])) as ready:
             for step in range(progress.step, len(batches)):
@@ -319,7 +331,7 @@ class Loop:
         due = progress.epoch % self.config.train.evaluate_every == 0 or progress.epoch == self.epochs
         if not due:
             return {}
-        self.family.eval()
+        self._mode(training=False)
         numbers = self._validated(progress.epoch)
         score = torch.tensor([numbers.get("val/rsum", float("nan"))], dtype=torch.float64, device=self.device)
         if self.workers > 1:
@@ -339,6 +351,7 @@ class Loop:
     def _save(self, progress: Progress) -> None:
         def save() -> None:
             if self.rank == 0:
-                self.checkpoints.save(progress, self.family, self.stepper.optimizers, self.stepper.scaler.state_dict())
+                state = self.stepper.scaler.state_dict()
+                self.checkpoints.save(progress, self.family, self.stepper.optimizers, state, self._backbone)
 
         together(save, *SAID_ONCE)

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from inspect import unwrap
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from vse.models.family import Family, Phase
 from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
 from vse.training.config import HALF, OptimConfig
+from vse.training.tuning import Tuner
 
 
 def learning_rate(config: OptimConfig, epoch: float, epochs: int) -> float:
@@ -57,12 +59,16 @@ class EagerAdamW(torch.optim.AdamW):
 BOOKKEEPING = ("sample", "image_group", "text_group", "true_images", "paired")
 
 
-def make_optimizer(phase: Phase, config: OptimConfig) -> torch.optim.Optimizer:
-    """AdamW over a phase's parameters; weight decay on matrices only. Without decay it is Adam. On a GPU it is one
-    kernel: there a step is as long as the host needs to start its kernels."""
-    matrices = [p for p in phase.parameters if p.ndim > 1]
-    others = [p for p in phase.parameters if p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+def make_optimizer(phase: Phase, config: OptimConfig, tuner: Tuner | None = None) -> torch.optim.Optimizer:
+    """AdamW over a phase's parameters, and those of a backbone at their share of the rate; weight decay on matrices
+    only. Without decay it is Adam. On a GPU it is one kernel: there a step is as long as the host needs to start its
+    kernels."""
+    groups = list[dict[str, Any]]()
+    for parameters, share in ((phase.parameters, 1.0), (tuner.parameters if tuner else (), tuner.rate if tuner else 1)):
+        matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
+        rate = {"lr": config.lr * phase.rate * share, "share": share}
+        groups += [{"params": matrices, "weight_decay": config.weight_decay, **rate}]
+        groups += [{"params": others, "weight_decay": 0.0, **rate}]
     fused = any(parameter.device.type == "cuda" for parameter in phase.parameters)
     groups = [group for group in groups if group["params"]]
     return EagerAdamW(groups, lr=config.lr * phase.rate, betas=phase.betas, fused=fused or None)
@@ -124,15 +130,24 @@ class Stepper:
     """Forward, backward, clip and update, phase by phase.
 
     `model` is the family itself or its DDP wrapper; `family` the bare one. A phase updates its own parameters from its
-    own losses; families without an adversary have one phase, families fitted in closed form none.
+    own losses; families without an adversary have one phase, families fitted in closed form none. A trained backbone
+    belongs to the first phase, which trains the encoders.
     """
 
     def __init__(
-        self, family: Family, model: nn.Module, objective: Objective, optim: OptimConfig, precision: str
+        self,
+        family: Family,
+        model: nn.Module,
+        objective: Objective,
+        optim: OptimConfig,
+        precision: str,
+        tuner: Tuner | None = None,
     ) -> None:
-        self.family, self.model, self.objective, self.config = family, model, objective, optim
+        self.family, self.model, self.objective, self.config, self.tuner = family, model, objective, optim, tuner
         self.phases = family.phases()
-        self.optimizers = [make_optimizer(phase, optim) for phase in self.phases]
+        self.optimizers = [
+            make_optimizer(phase, optim, self._tuner_of(number)) for number, phase in enumerate(self.phases)
+        ]
         assert precision not in HALF or next(family.parameters()).is_cuda, f"{precision} without a GPU"
         self.autocast = cast(torch.dtype, getattr(torch, precision)) if precision in HALF else None
         self.scaler = torch.amp.GradScaler("cuda", enabled=self.autocast is torch.float16)
@@ -141,7 +156,7 @@ class Stepper:
         """Learning rate of every phase."""
         for phase, optimizer in zip(self.phases, self.optimizers, strict=True):
             for group in optimizer.param_groups:
-                group["lr"] = rate * phase.rate
+                group["lr"] = rate * phase.rate * group["share"]
 
     def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
         """One update, the run's step `number`; returns the named losses of the global batch and the gradient norm.
@@ -150,16 +165,21 @@ class Stepper:
         """
         device = next(self.family.parameters()).device
         logged: dict[str, Tensor] = {}
-        for phase, optimizer in zip(self.phases, self.optimizers, strict=True):
+        for place, (phase, optimizer) in enumerate(zip(self.phases, self.optimizers, strict=True)):
             if number % phase.every != phase.every - 1:
                 continue
-            with torch.autocast(device.type, self.autocast or torch.float32, enabled=self.autocast is not None):
-                total, losses = step_losses(self.model, self.objective, batch, epoch, phase.losses, phase.name)
+            tuner = self._tuner_of(place)
+            with self._computing():
+                shown = batch if self.tuner is None else self.tuner.shown(batch, learns=tuner is not None)
+                total, losses = step_losses(self.model, self.objective, shown, epoch, phase.losses, phase.name)
             optimizer.zero_grad(set_to_none=True)
             with repeatable(device):
                 cast(torch.Tensor, self.scaler.scale(total)).backward()
+            if tuner is not None:
+                tuner.backward(self._computing)
             self.scaler.unscale_(optimizer)
-            norm = nn.utils.clip_grad_norm_(phase.parameters, self.config.clip or torch.inf)
+            parameters = (*phase.parameters, *(tuner.parameters if tuner else ()))
+            norm = nn.utils.clip_grad_norm_(parameters, self.config.clip or torch.inf)
             try:
                 self.scaler.step(optimizer)
             except RuntimeError as error:  # the rate and Adam's corrections are no tensors, which would become infinite
@@ -169,3 +189,11 @@ class Stepper:
             self.scaler.update()
             logged = losses | {"gradient": norm.detach()} | logged
         return logged
+
+    def _tuner_of(self, phase: int) -> Tuner | None:
+        return self.tuner if phase == 0 else None
+
+    def _computing(self) -> AbstractContextManager[object]:
+        """The precision of forward passes."""
+        device = next(self.family.parameters()).device
+        return torch.autocast(device.type, self.autocast or torch.float32, enabled=self.autocast is not None)

@@ -56,7 +56,7 @@ def test_a_step_is_timed_without_its_warm_up(tmp_path: Path, monkeypatch: pytest
         return step(stepper, *given)
 
     monkeypatch.setattr(Stepper, "step", slow)
-    found = time_training(config, material, seconds=0.4)
+    found = time_training(config, material, Workspace.open(str(tmp_path)), seconds=0.4)
     assert found is not None
     captions = len(material.records.split("train").captions)
     assert found.steps == -(-captions // 32)
@@ -69,9 +69,9 @@ def test_what_is_larger_is_scaled_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     config, material = made(tmp_path)
     captions = len(material.records.split("train").captions)
     monkeypatch.setattr(estimates, "TRAIN_IMAGES", 20)
-    monkeypatch.setattr(estimates, "validate", lambda family, val: time.sleep(0.01 * len(val)))
+    monkeypatch.setattr(estimates, "validate", lambda family, val, tuning: time.sleep(0.01 * len(val)))
     monkeypatch.setattr(estimates, "VAL_IMAGES", 5)
-    found = time_training(config, material, seconds=0.05)
+    found = time_training(config, material, Workspace.open(str(tmp_path)), seconds=0.05)
     assert found is not None
     assert found.steps == -(-captions // 32)
     assert found.validation == pytest.approx(0.01 * len(material.records.split("val").captions), rel=0.5)
@@ -79,7 +79,7 @@ def test_what_is_larger_is_scaled_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_fit_in_closed_form_has_no_steps(tmp_path: Path) -> None:
     config, material = made(tmp_path, "cca_scenes")
-    assert time_training(config, material) is None
+    assert time_training(config, material, Workspace.open(str(tmp_path))) is None
 
 
 MEASURED = "; evaluation under attack on validation comes on top"

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys, torch
-from vse.stages.train import keep_freed_memory
+from vse.training.allocator import keep_freed_memory
 
 def faults(steps):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -1,0 +1,161 @@
+"""Fine-tuned runs: what they start from, that their checkpoints serve like any other, and what cannot be tuned."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from vse import registry
+from vse.config import override
+from vse.errors import InputError
+from vse.evaluation.retrieval import count_retrieval
+from vse.features.tuned_backbone import FILE, TunedBackbone
+from vse.inference.embedder import Embedder
+from vse.inference.served_model import pack
+from vse.presets import preset
+from vse.stages import pipeline
+from vse.stages.train import Result, run_training
+from vse.stages.trained import encode_split, load_run
+from vse.stages.tuning import check_tuning
+from vse.training.config import RunConfig
+from vse.workspace.layout import Workspace
+
+SIZES = {"data.num_train": 24, "data.num_val": 8, "data.num_test": 6, "data.num_shifted": 0, "model.dim": 16}
+SHORT = {**SIZES, "train.epochs": 2, "train.batch_size": 32, "train.evaluate_every": 1}
+TUNED = {"train.finetune": True, "train.crop_area": 0.5, "train.flip": False}
+
+
+def configured(**changes: Any) -> RunConfig:
+    return override(preset("vsepp_tiny"), {**SHORT, **{k.replace("__", "."): v for k, v in changes.items()}})
+
+
+@pytest.fixture(scope="module")
+def space(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace.open(str(tmp_path_factory.mktemp("tuning")))
+
+
+@pytest.fixture(scope="module")
+def frozen(space: Workspace) -> Result:
+    return run_training(configured(), space)
+
+
+@pytest.fixture(scope="module")
+def tuned(space: Workspace, frozen: Result) -> Result:
+    return run_training(override(configured(), {**TUNED, "train.warm_start": frozen.run}), space)
+
+
+def test_a_run_is_measured_with_its_tuned_backbone(space: Workspace, tuned: Result) -> None:
+    """Retrieval from extracted features is what the training counted at the kept epoch."""
+    trained = load_run(tuned.folder)
+    backbone = trained.config.features.backbone
+    assert isinstance(backbone, TunedBackbone.Config)
+    assert backbone.weights == tuned.checkpoint.address(FILE)
+    assert backbone.of == configured().features.backbone
+    material = pipeline.prepare(trained.config, space)
+    codes = encode_split(trained, material, "val")
+    counted = count_retrieval(trained.family, codes.images, codes.captions, codes.caption_to_image)
+    found = counted.result().metrics()
+    assert {f"val/{key}": value for key, value in found.items()} == {
+        key: pytest.approx(value) for key, value in tuned.metrics.items() if key.startswith("val/")
+    }
+    first = pipeline.prepare(configured(), space).features.array("pooled", (material.records.images[0].id,))
+    own = material.features.array("pooled", (material.records.images[0].id,))
+    assert not np.array_equal(first, own)
+
+
+def test_a_tuned_run_serves_raw_pictures(space: Workspace, tuned: Result) -> None:
+    """From its run and from a packed folder, the vectors of pictures are the codes of their extracted features."""
+    trained = load_run(tuned.folder)
+    material = pipeline.prepare(trained.config, space)
+    part = material.records.split("test")
+    codes = encode_split(trained, material, part).images["images"].numpy()
+    uris = [image.uri for image in part.images]
+    np.testing.assert_allclose(Embedder.of_run(space, tuned.run).encode_images(uris), codes, atol=2e-3)
+    packed = pack(trained, tuned.folder).folder
+    assert FILE in packed.names()
+    served = Embedder.open(packed)
+    assert served.trained.config.features.backbone.weights == packed.address(FILE)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(served.encode_images(uris), codes, atol=2e-3)
+
+
+def test_a_warm_start_begins_with_the_weights_of_its_run(
+    space: Workspace, frozen: Result, tuned: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The validation of a run that changes nothing is that of the run it starts from, and names differ."""
+    still = {"optim.lr": 1e-30, "optim.warmup": 0.0, "train.epochs": 1}
+    again = run_training(override(configured(), {**TUNED, **still, "train.warm_start": frozen.run}), space)
+    kept = {key: value for key, value in frozen.metrics.items() if key.startswith("val/")}
+    assert {key: again.metrics[key] for key in kept} == pytest.approx(kept)
+    further = run_training(override(configured(), {**TUNED, **still, "train.warm_start": tuned.run}), space)
+    kept = {key: value for key, value in tuned.metrics.items() if key.startswith("val/")}
+    assert {key: further.metrics[key] for key in kept} == pytest.approx(kept)
+    before, after = (load_file(Path(run.checkpoint.address(FILE))) for run in (tuned, further))
+    assert all(torch.allclose(before[key], after[key], atol=1e-12) for key in before)
+    assert len({frozen.run, tuned.run, again.run, further.run}) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"train.warm_start": "none"}, "train.warm_start=none: no such run; there are vsepp-scenes"),
+        ({"features.scale": "l2"}, r"was trained with features of its own .*features.scale=standardize"),
+        ({"model.dim": 8}, r"epoch-000.*: .* has shape"),
+        ({"data.num_train": 20}, "its vocabulary is another one; use its data and text settings"),
+    ],
+)
+def test_a_warm_start_that_does_not_fit_is_refused(
+    space: Workspace, frozen: Result, changes: dict[str, Any], line: str
+) -> None:
+    config = override(configured(), {**TUNED, "train.warm_start": frozen.run, **changes})
+    with pytest.raises(InputError, match=line):
+        run_training(config, space)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"features.backbone": "arrays"}, "features.backbone=arrays has no network"),
+        ({"features.precision": "bfloat16"}, "features.precision=bfloat16: weights are trained in single precision"),
+        ({"train.window": 64}, "train.window=64: has no effect with train.finetune=true"),
+        ({"train.freeze_statistics": False, "train.workers": 2}, "need one worker; use train.workers=1, not 2"),
+        (
+            {"features.backbone": "torchvision", "features.backbone.transform": "ten_crop"},
+            "one square of a picture; use features.backbone.transform=crop or scale",
+        ),
+        ({"data": "phrase_regions", "data.geometry": True}, "data.geometry=true appends numbers to features"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_in_a_line(changes: dict[str, Any], line: str) -> None:
+    config = override(configured(), {k: v for k, v in changes.items() if k != "train.window"} | TUNED)
+    config = override(config, {k: v for k, v in changes.items() if k == "train.window"})
+    with pytest.raises(InputError, match=line):
+        check_tuning(config)
+    check_tuning(override(config, {"train.finetune": False}))
+
+
+def test_a_family_in_closed_form_has_nothing_to_tune(space: Workspace) -> None:
+    config = override(preset("cca_scenes"), {**SIZES, **TUNED, "model.dim": 8})
+    with pytest.raises(InputError, match="family cca is not trained by steps"):
+        run_training(config, space)
+
+
+def test_a_tuned_backbone_is_a_backbone_with_other_weights(space: Workspace, tuned: Result) -> None:
+    config = load_run(tuned.folder).config.features.backbone
+    backbone, of = registry.build("backbone", config), registry.build("backbone", configured().features.backbone)
+    assert backbone.shapes() == of.shapes()
+    assert backbone.transform == of.transform
+    assert backbone.identity() != of.identity()
+    state = load_file(Path(config.weights))  # type: ignore[attr-defined]
+    network = backbone.load(("map",))
+    assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
+
+
+def test_weights_of_another_network_are_refused(space: Workspace, tuned: Result, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no such file; name backbone\.safetensors"):
+        registry.build("backbone", TunedBackbone.Config())
+    file = tuned.checkpoint.address("model.safetensors")
+    with pytest.raises(InputError, match="another network wrote it"):
+        registry.build("backbone", TunedBackbone.Config(weights=file)).load(("pooled",))
