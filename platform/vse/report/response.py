@@ -1,7 +1,9 @@
 """Results of a sweep of trainings as plain data: the one input of its figures, its tables and its page."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import Any
 
 from vse.errors import InputError
@@ -11,6 +13,7 @@ from vse.report.curve import Metrics
 SCHEMA_VERSION = 1
 KIND = "objective"
 OBJECTIVE = "objective"
+RSUM, PAIRS = "val/rsum", "val/attack/pair_accuracy"  # PAIRS: mean over the attacks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +107,24 @@ def choose(points: Sequence[Point], seeds: int) -> int | None:
             above = best is None or point.objective.mean > points[best].objective.mean
             best = place if above else best
     return best
+
+
+def front(results: ResponseResults) -> list[Point]:
+    """The Pareto front of rsum and pair accuracy on validation: the complete points that no other one equals or exceeds
+    in both means and exceeds in one, by falling rsum. Empty if the sweep measured no attacks."""
+    means = [
+        (interval(point.metrics[RSUM]).mean, interval(point.metrics[PAIRS]).mean, point)
+        for point in results.complete
+        if RSUM in point.metrics and PAIRS in point.metrics
+    ]
+    kept, highest = list[Point](), -math.inf
+    for _, each in groupby(sorted(means, key=lambda mean: -mean[0]), key=lambda mean: mean[0]):
+        alike = list(each)
+        best = max(pairs for _, pairs, _ in alike)
+        if best > highest:
+            kept += [point for _, pairs, point in alike if pairs == best]
+            highest = best
+    return kept
 
 
 def lines_of(results: ResponseResults, key: str) -> list[tuple[str, list[Point]]]:

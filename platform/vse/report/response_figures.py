@@ -7,7 +7,7 @@ from typing import Any
 
 from vse.evaluation.intervals import interval
 from vse.report.importance import Importance
-from vse.report.response import OBJECTIVE, Point, ResponseResults, is_numeric, lines_of, sortable
+from vse.report.response import OBJECTIVE, PAIRS, RSUM, Point, ResponseResults, front, is_numeric, lines_of, sortable
 from vse.report.style import (
     AXIS,
     COLUMN,
@@ -30,7 +30,13 @@ MOST_PAIRS = 6
 MOST_COLUMNS = 4  # panels in a row
 LOGARITHMIC = 20.0  # ratio of the ends of a range from which its axis is logarithmic
 _KEY_WIDTH = 22  # letters of a key below a panel
-OBJECTIVES = {"rsum": "validation rsum", "pairs": "validation pairs (%)", "both": "validation, both (%)"}
+_PAIRS = "validation pairs (%)"
+OBJECTIVES = {
+    "rsum": "validation rsum",
+    "pairs": _PAIRS,
+    "both": "validation, both (%)",
+    "front": "validation, mean of both (%)",
+}
 
 
 def response_figure(results: ResponseResults, band: float = 0.0) -> dict[str, bytes]:
@@ -258,6 +264,35 @@ def interaction_figure(results: ResponseResults, ranked: Sequence[str] = ()) -> 
         for axis in axes.flat[len(pairs) :]:
             axis.set_visible(False)
         figure.colorbar(drawn, ax=axes, shrink=0.85, label=OBJECTIVES[results.objective])
+        return rendered(figure)
+
+
+def front_figure(results: ResponseResults) -> dict[str, bytes] | None:
+    """Every complete point by rsum and pair accuracy on validation, with the Pareto front as steps.
+
+    None if fewer than two points have both numbers.
+    """
+    shown = [point for point in results.complete if RSUM in point.metrics and PAIRS in point.metrics]
+    if len(shown) < 2:
+        return None
+    with styled():
+        figure = blank(2.7, COLUMN + 0.8)
+        axis: Any = figure.subplots()
+        best, kept = front(results), results.chosen()
+
+        def place(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+            means = [(interval(p.metrics[RSUM]).mean, interval(p.metrics[PAIRS]).mean) for p in points]
+            return [x for x, _ in means], [y for _, y in means]
+
+        axis.plot(*place(shown), "o", ms=4, color=SOFT, label="points")
+        axis.step(*place(best), where="post", color=SWEPT, linewidth=1)  # from the highest rsum to the left
+        axis.plot(*place(best), "o", ms=5.5, color=SWEPT, label="Pareto front")
+        if kept is not None:
+            ring = {"ms": 10, "markerfacecolor": "none", "markeredgecolor": REFERENCE, "markeredgewidth": 1.3}
+            axis.plot(*place([kept]), "o", label="best point", **ring)
+        axis.set_xlabel(OBJECTIVES["rsum"])
+        axis.set_ylabel(_PAIRS)
+        axis.legend(fontsize=7, frameon=False)
         return rendered(figure)
 
 

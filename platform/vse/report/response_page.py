@@ -8,13 +8,13 @@ from vse.evaluation.intervals import interval
 from vse.report.files import RESULTS, csv_text, json_text, write_files
 from vse.report.importance import Importance, importance
 from vse.report.page import Provenance, count, provenance, render
-from vse.report.response import OBJECTIVE, Point, ResponseResults
-from vse.report.response_figures import importance_figure, interaction_figure, response_figure
+from vse.report.response import OBJECTIVE, PAIRS, RSUM, Point, ResponseResults, front
+from vse.report.response_figures import front_figure, importance_figure, interaction_figure, response_figure
 from vse.report.style import inline
 from vse.storage.folder import Folder
 
 BEST = "best.json"
-SHOWN = ("val/rsum", "test/rsum", "test/i2t/r1", "test/t2i/r1")
+SHOWN = (RSUM, PAIRS, "test/rsum", "test/i2t/r1", "test/t2i/r1")
 MOST_ROWS = 60
 _METHODS = {
     "grid": "grid",
@@ -27,6 +27,7 @@ _OBJECTIVES = {
     "rsum": "validation rsum",
     "pairs": "pair accuracy on validation",
     "both": "objective on validation",
+    "front": "mean of both objectives on validation",
 }
 
 
@@ -54,6 +55,8 @@ def write_response(
     weights = importance(results)
     band = next((verdict["margin"] for verdict in results.claims.values()), 0.0)
     drawn = {"response": response_figure(results, band=band)} if results.points else {}
+    if (steps := front_figure(results)) is not None:
+        drawn["front"] = steps
     if (pairs := interaction_figure(results, list(weights.shares) if weights else [])) is not None:
         drawn["interaction"] = pairs
     if weights is not None:
@@ -86,12 +89,13 @@ def response_page(
 
     Args:
         results: The sweep.
-        figures: SVG by name: response, interaction, importance.
+        figures: SVG by name: response, front, interaction, importance.
         weights: Importance of the searched keys, if it could be computed.
         made_with: How the results can be reproduced.
         preset_command: The command that trains the best point; "": none.
     """
     captions = {"response": ("Response", _response_caption(results))}
+    captions["front"] = ("Retrieval against robustness", front_text(results))
     text = "Points by pairs of keys that were varied together; colour is the objective, the ring is the best point."
     captions["interaction"] = ("Interactions", text)
     if weights is not None:
@@ -164,6 +168,19 @@ def importance_text(weights: Importance) -> str:
     return text + (f" Keys that only some points have are left out: {left_out}." if left_out else "")
 
 
+def front_text(results: ResponseResults) -> str:
+    """What the front is, and its points."""
+    named = "; ".join(
+        f"{point.label} ({interval(point.metrics[RSUM]).mean:.1f}, {interval(point.metrics[PAIRS]).mean:.1f})"
+        for point in front(results)
+    )
+    return (
+        "Means over seeds of rsum and of pair accuracy under attack, on validation. Of a point on the Pareto front, no "
+        f"other point is at least as good in both and better in one: {named}. Points that differ by less than their "
+        "seeds do may change places."
+    )
+
+
 def _verdict(verdict: Mapping[str, Any]) -> str:
     distances = [each for each in verdict["effects"] if each[0].endswith("the mean")]
     name, value, low, high = max(distances, key=lambda each: abs(each[1]))
@@ -211,6 +228,8 @@ def points_table(results: ResponseResults) -> dict[str, Any]:
 def _note(point: Point, results: ResponseResults) -> str:
     """What sets a point apart from the others of its table."""
     notes = ["best"] if point is results.chosen() else ["ended early"] if point.stopped else []
+    if any(point is each for each in front(results)):
+        notes.append("on the front")
     if len(point.seeds) < len(results.seeds):
         notes.append(f"{len(point.seeds)} of {len(results.seeds)} seeds")
     return ", ".join(notes)

@@ -10,7 +10,7 @@ import hyperopt
 from hyperopt import tpe
 from ray.tune.search.hyperopt import HyperOptSearch
 
-from vse.sweeps.informed_search import InformedSearch
+from vse.sweeps.informed_search import InformedSearch, Value
 from vse.sweeps.space import alternatives, choices
 
 
@@ -39,11 +39,11 @@ class ParzenSearch(InformedSearch):
         self._trials.refresh()
         return tid
 
-    def _end(self, number: int, value: float | None, *, diverged: bool) -> None:
+    def _end(self, number: int, value: Value | None, *, diverged: bool) -> None:
         (document,) = (each for each in self._trials._dynamic_trials if each["tid"] == number)
         document["state"] = hyperopt.JOB_STATE_DONE
         if value is not None:
-            document["result"] = {"status": hyperopt.STATUS_OK, "loss": -value}
+            document["result"] = {"status": hyperopt.STATUS_OK, "loss": -value[0]}
         elif diverged:
             document["result"] = {"status": hyperopt.STATUS_FAIL}
         else:

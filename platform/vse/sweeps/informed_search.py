@@ -22,6 +22,7 @@ from vse.workspace.layout import Workspace
 log = logging.getLogger(__name__)
 
 Changes = Mapping[str, Any]
+Value = tuple[float, ...]  # one number for each objective, all to be maximised
 INFORMED, RANDOM = 10, 300  # new draws for a point that was tried before, as happens in small spaces of choices
 
 
@@ -45,12 +46,13 @@ class InformedSearch(ABC):
         ledger: Of the sweep.
         trials_of: The trials of a point.
         points: The points of the ledger, in its order.
-        value_of: Mean objective of a point whose trials have all finished, to be maximised; None for others.
+        value_of: Mean objectives of a point whose trials have all finished; None for others.
         is_pending: Whether a trial with this entry in the ledger is to run.
         samples: Points in all.
         seed: Of the draws.
         num_initial: Points drawn at random before the first informed one; 0: `first_draws`.
         learned: (point, value) from another sweep. The search learns from them; they do not count as points.
+        objectives: How many numbers are maximised.
         draw: Whether new points are drawn; if not, only trials of earlier points run.
         check: Raises InputError for a point that nothing can be trained at. Another is drawn instead, and the point is
             kept in `refused`.
@@ -66,12 +68,13 @@ class InformedSearch(ABC):
         *,
         trials_of: Callable[[Changes], Sequence[dict[str, Any]]],
         points: Iterable[Changes],
-        value_of: Callable[[Changes], float | None],
+        value_of: Callable[[Changes], Value | None],
         is_pending: Callable[[Entry | None], bool],
         samples: int,
         seed: int = 0,
         num_initial: int = 0,
-        learned: Iterable[tuple[Changes, float]] = (),
+        learned: Iterable[tuple[Changes, Value]] = (),
+        objectives: int = 1,
         draw: bool = True,
         check: Callable[[Changes], object] = lambda point: None,
     ) -> None:
@@ -80,7 +83,7 @@ class InformedSearch(ABC):
         self.trials_of, self.value_of, self.is_pending = trials_of, value_of, is_pending
         self.samples, self.seed, self.draw, self.check = samples, seed, draw, check
         self.refused: dict[str, str] = {}  # by label of a drawn point: why nothing trains at it
-        self.num_initial = num_initial or first_draws(samples)
+        self.num_initial, self.objectives = num_initial or first_draws(samples), objectives
         self._attempts = Attempts()
         self._waiting: deque[dict[str, Any]] = deque()
         self._open: dict[str, tuple[int, Changes]] = {}  # by trial: its point, until the point is settled
@@ -111,12 +114,12 @@ class InformedSearch(ABC):
         """Enter a point as one that runs; returns its number in the search."""
 
     @abstractmethod
-    def _end(self, number: int, value: float | None, *, diverged: bool) -> None:
+    def _end(self, number: int, value: Value | None, *, diverged: bool) -> None:
         """Enter the outcome of a point.
 
         Args:
             number: of the point.
-            value: to be maximised; None if there is none.
+            value: of the objectives; None if there is none.
             diverged: whether the point has no value because it diverged: the worst outcome, which the search avoids. A
                 point without a value for another reason is left out.
         """
@@ -206,8 +209,15 @@ class InformedSearch(ABC):
         return labels
 
 
-def warm_points(plan: SweepPlan, workspace: Workspace) -> list[tuple[dict[str, Any], float]]:
-    """(point, mean objective) of the finished points of the sweep `sweep.warm_start` that are in this plan's space.
+def warm_points(
+    plan: SweepPlan, workspace: Workspace, value: Callable[[Sequence[Entry]], Value]
+) -> list[tuple[dict[str, Any], Value]]:
+    """(point, mean objectives) of the finished points of the sweep `sweep.warm_start` that are in this plan's space.
+
+    Args:
+        plan: Of the sweep that learns.
+        workspace: With both sweeps.
+        value: Of a point, from its finished trials.
 
     Raises:
         InputError: There is no such sweep, or its runs differ in more than what either sweep searches.
@@ -229,7 +239,7 @@ def warm_points(plan: SweepPlan, workspace: Workspace) -> list[tuple[dict[str, A
     config = from_data(definition.get("config", {}), f"{folder}/{DEFINITION}")
     for key, value in fixed(config).items():
         raise InputError(f"sweep.warm_start={name}: its runs have {key}={value}, these {base.get(key)}")
-    points: dict[str, tuple[dict[str, Any], list[float]]] = {}
+    points: dict[str, tuple[dict[str, Any], list[Entry]]] = {}
     for entry in Ledger(folder):
         if not entry.complete or "objective" not in entry.result:
             continue
@@ -239,5 +249,5 @@ def warm_points(plan: SweepPlan, workspace: Workspace) -> list[tuple[dict[str, A
         completed = {key: canonical(settings[key]) for key in space.keys if key in settings}
         here = next((each for each in (searched, completed) if labels_of(space.domains, each) is not None), None)
         if here is not None and not fixed(trained):
-            points.setdefault(fingerprint(here), (here, []))[1].append(entry.result["objective"])
-    return [(point, sum(values) / len(values)) for point, values in points.values()]
+            points.setdefault(fingerprint(here), (here, []))[1].append(entry)
+    return [(point, value(entries)) for point, entries in points.values()]

@@ -1,7 +1,7 @@
 """Sweeps that maximise a number on validation: η, margins, λ, or any space a user writes. Every trial is a training."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,12 +10,12 @@ from vse.config import canonical, fingerprint, flatten, knob, override, to_dict
 from vse.errors import InputError
 from vse.report.build import command_of
 from vse.report.description import response_headline, response_text
-from vse.report.response import OBJECTIVE, ResponseResults
+from vse.report.response import OBJECTIVE, PAIRS, RSUM, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
 from vse.sweeps.halving import halving
 from vse.sweeps.hyperopt_search import ParzenSearch
-from vse.sweeps.informed_search import InformedSearch, first_draws, warm_points
+from vse.sweeps.informed_search import InformedSearch, Value, first_draws, warm_points
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
 from vse.sweeps.optuna_search import SEARCHES
@@ -137,15 +137,28 @@ class ObjectivePlan(SweepPlan):
                 points.setdefault(fingerprint(point), point)
         return list(points.values())
 
-    def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> float | None:
-        """Mean objective of a point over the seeds; None while any of its trials has not finished.
+    @property
+    def objectives(self) -> int:
+        """How many numbers the search maximises."""
+        return 2 if self.options.objective == "front" else 1
+
+    def mean_of(self, entries: Sequence[Entry]) -> Value:
+        """Mean objectives of some trials: rsum / 6 and pair accuracy for a front, otherwise the one objective."""
+        if self.options.objective == "front":
+            each = [(entry.result["metrics"][RSUM] / 6, entry.result["metrics"][PAIRS]) for entry in entries]
+        else:
+            each = [(entry.result["objective"],) for entry in entries]
+        return tuple(sum(values) / len(values) for values in zip(*each, strict=True))
+
+    def value_of(self, ledger: Ledger, point: Mapping[str, Any], material: str) -> Value | None:
+        """`mean_of` a point over the seeds; None while any of its trials has not finished.
 
         A trial that was ended early counts with its last objective, unless whole trials are wanted.
         """
         entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
         ended = [entry for entry in entries if entry is not None and entry.state == "finished"]
-        values = [entry.result["objective"] for entry in ended if not (self.whole and entry.stopped)]
-        return sum(values) / len(values) if len(values) == len(self.seeds) else None
+        entries = [entry for entry in ended if not (self.whole and entry.stopped)]
+        return self.mean_of(entries) if len(entries) == len(self.seeds) else None
 
     def proposer(self, call: SweepCall) -> tuple[Proposer, int]:
         if self.options.method not in INFORMED:
@@ -162,12 +175,16 @@ class ObjectivePlan(SweepPlan):
             samples=self.options.samples,
             seed=self.options.search_seed,
             num_initial=self.options.first,
-            learned=warm_points(self, call.workspace) if self.options.warm_start else (),
+            learned=self._learned(call.workspace),
+            objectives=self.objectives,
             draw=self.draws,
             check=lambda point: check_point(self.config, point),
         )
         new = max(0, self.options.samples - len(points)) if self.draws else 0
         return search, search.waiting + new * len(self.seeds)
+
+    def _learned(self, workspace: Workspace) -> list[tuple[dict[str, Any], Value]]:
+        return warm_points(self, workspace, self.mean_of) if self.options.warm_start else []
 
     def search_lines(self, ledger: Ledger, workspace: Workspace) -> list[str]:
         options = self.options
@@ -176,7 +193,7 @@ class ObjectivePlan(SweepPlan):
         first = options.first or first_draws(options.samples)
         lines = [f"  {self.drawn(ledger)} more points are drawn during the search, at random until {first} have ended"]
         if options.warm_start:
-            lines.append(f"  it learns from {len(warm_points(self, workspace))} points of {options.warm_start}")
+            lines.append(f"  it learns from {len(self._learned(workspace))} points of {options.warm_start}")
         return lines
 
     def drawn(self, ledger: Ledger) -> int:
@@ -275,6 +292,11 @@ def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfi
     elif options.warm_start:
         raise InputError(
             f"sweep.warm_start: sweep.method={options.method} cannot learn from trials; use hyperopt or optuna"
+        )
+    if options.method == "hyperopt" and options.objective == "front":
+        raise InputError(
+            "sweep.method=hyperopt: maximises one number; sweep.objective=front needs sweep.method=optuna, random or "
+            "grid"
         )
     if options.method == "asha":
         if options.objective != "rsum":

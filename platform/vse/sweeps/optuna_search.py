@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vse.errors import InputError
-from vse.sweeps.informed_search import InformedSearch
+from vse.sweeps.informed_search import InformedSearch, Value
 from vse.sweeps.space import Space, alternatives, choices, leaves
 
 _Labels = Iterator[tuple[str, Any]]
@@ -71,7 +71,7 @@ class OptunaSearch(InformedSearch):
 
     def _begin(self) -> None:
         self._optuna = import_optuna("sweep.method=optuna")
-        self._study = self._optuna.create_study(direction="maximize")
+        self._study = self._optuna.create_study(directions=["maximize"] * self.objectives)
         self._distributions = dict(_distributions(self.space.domains, self._optuna, self.space.where))
 
     def _enter(self, labels: Mapping[str, Any]) -> int:
@@ -84,10 +84,12 @@ class OptunaSearch(InformedSearch):
         self._study.add_trial(trial)
         return len(self._study.get_trials(deepcopy=False)) - 1
 
-    def _end(self, number: int, value: float | None, *, diverged: bool) -> None:
+    def _end(self, number: int, value: Value | None, *, diverged: bool) -> None:
         states = self._optuna.trial.TrialState
+        if diverged and self.objectives > 1:  # of several objectives, samplers leave pruned trials out
+            value = (0.0,) * self.objectives  # percentages, which cannot be lower
         if value is not None:
-            self._study.tell(number, value)
+            self._study.tell(number, list(value))
         else:  # a pruned trial without a value is the worst for the samplers, a failed one says nothing
             self._study.tell(number, state=states.PRUNED if diverged else states.FAIL)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from vse.config import fingerprint
 from vse.errors import InputError
+from vse.report.response import PAIRS, RSUM
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of
 from vse.sweeps.optuna_search import import_optuna
@@ -20,7 +21,8 @@ Described = Mapping[str, Any]
 def export_study(folder: Folder, file: Path) -> int:
     """Write a sweep's points as trials of a study with the sweep's name; returns how many there are.
 
-    A trial has the mean objective over the seeds that have finished. It is complete if no seed failed or was ended
+    A trial has the mean objective over the seeds that have finished, or rsum / 6 and pair accuracy of a front. It is
+    complete if no seed failed or was ended
     early, else failed or pruned.
 
     Args:
@@ -38,6 +40,7 @@ def export_study(folder: Folder, file: Path) -> int:
         raise InputError(f"sweep={folder.name}: maximises no number; its page is its result")
     if file.exists():
         raise InputError(f"out={file}: exists; name another file, or remove it")
+    front = definition["objective"] == "front"
     points: dict[str, list[Entry]] = {}
     for entry in Ledger(folder):
         points.setdefault(fingerprint(point_of(entry.changes)), []).append(entry)
@@ -47,11 +50,16 @@ def export_study(folder: Folder, file: Path) -> int:
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         study = optuna.create_study(
-            storage=f"sqlite:///{part}", study_name=folder.name, directions=["maximize"], load_if_exists=False
+            storage=f"sqlite:///{part}",
+            study_name=folder.name,
+            directions=["maximize"] * (2 if front else 1),
+            load_if_exists=False,
         )
+        if front:
+            study.set_user_attr("values", ["validation rsum / 6", "pair accuracy on validation"])
         study.set_user_attr("objective", definition["objective"])
         study.set_user_attr("rule", definition["rule"])
-        study.add_trials([_trial(entries, distributions, optuna) for entries in points.values()])
+        study.add_trials([_trial(entries, distributions, optuna, front) for entries in points.values()])
         study._storage.remove_session()
         part.rename(file)
     finally:
@@ -117,7 +125,7 @@ def _categorical(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)
 
 
-def _trial(entries: Iterable[Entry], distributions: Mapping[str, Any], optuna: Any) -> Any:
+def _trial(entries: Iterable[Entry], distributions: Mapping[str, Any], optuna: Any, front: bool) -> Any:
     entries = list(entries)
     finished = [entry for entry in entries if entry.state == "finished"]
     states = optuna.trial.TrialState
@@ -130,12 +138,16 @@ def _trial(entries: Iterable[Entry], distributions: Mapping[str, Any], optuna: A
         plain = _categorical(value)
         inside = key in distributions and distributions[key]._contains(distributions[key].to_internal_repr(plain))
         (params if inside else rest)[key] = plain
-    curves = [entry.result["curve"] for entry in finished if entry.result.get("curve")]
+    # Optuna has no intermediate values of several objectives
+    curves = [entry.result["curve"] for entry in finished if entry.result.get("curve") and not front]
     shortest = min(map(len, curves), default=0)
-    values = [entry.result["objective"] for entry in finished]
+    values = [
+        (entry.result["metrics"][RSUM] / 6, entry.result["metrics"][PAIRS]) if front else (entry.result["objective"],)
+        for entry in finished
+    ]
     trial = optuna.trial.create_trial(
         state=state,
-        value=sum(values) / len(values) if values and state != states.FAIL else None,
+        values=[sum(each) / len(each) for each in zip(*values, strict=True)] if state != states.FAIL else None,
         params=params,
         distributions={key: distributions[key] for key in params},
         intermediate_values={k + 1: sum(curve[k] for curve in curves) / len(curves) for k in range(shortest)},

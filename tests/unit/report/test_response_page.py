@@ -14,9 +14,9 @@ from PIL import Image
 from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
 from vse.report import response_figures
 from vse.report.importance import importance
-from vse.report.response import ResponseResults, lines_of
-from vse.report.response_figures import importance_figure, interaction_figure, pairs_of, response_figure
-from vse.report.response_page import best_text, importance_text, points_csv, points_table, write_response
+from vse.report.response import PAIRS, ResponseResults, front, lines_of
+from vse.report.response_figures import front_figure, importance_figure, interaction_figure, pairs_of, response_figure
+from vse.report.response_page import best_text, front_text, importance_text, points_csv, points_table, write_response
 from vse.storage.folder import Folder
 
 ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c": v}, 1) for v in (0.1, 2.0)], seeds=1)]
@@ -33,6 +33,48 @@ def test_the_figure_is_drawn_and_the_same_twice(found: ResponseResults) -> None:
         assert key in text
     assert "validation rsum" in text
     assert "test rsum" in text
+
+
+def with_pairs(found: ResponseResults, seed: int = 0, digits: int = 6) -> ResponseResults:
+    """Made-up pair accuracies of every point, rounded so that some are equal."""
+    rng = np.random.default_rng(seed)
+    points = []
+    for each in found.points:
+        pairs = np.round(rng.uniform(40, 60) + rng.normal(size=len(each.seeds)), digits).tolist()
+        rsum = np.round(each.metrics["val/rsum"], digits).tolist()
+        points.append(dataclasses.replace(each, metrics={**each.metrics, "val/rsum": rsum, PAIRS: pairs}))
+    return dataclasses.replace(found, points=points)
+
+
+@pytest.mark.parametrize("digits", [6, -1])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_front_has_the_points_that_no_other_exceeds(seed: int, digits: int) -> None:
+    found = with_pairs(drawn(), seed, digits)
+    means = {id(p): (np.mean(p.metrics["val/rsum"]), np.mean(p.metrics[PAIRS])) for p in found.complete}
+    naive = {
+        key
+        for key, (rsum, pairs) in means.items()
+        if not any(r >= rsum and p >= pairs and (r, p) != (rsum, pairs) for r, p in means.values())
+    }
+    assert {id(p) for p in front(found)} == naive
+    falling = [means[id(p)] for p in front(found)]
+    assert falling == sorted(falling, key=lambda mean: -mean[0])
+    assert len(naive) > 1 or digits < 0
+
+
+def test_a_sweep_under_attack_draws_its_front_and_names_its_points() -> None:
+    found = with_pairs(drawn())
+    figure = front_figure(found)
+    assert figure is not None
+    text = figure["svg"].decode()
+    assert "Pareto front" in text
+    assert "validation pairs (%)" in text
+    named = front_text(found)
+    assert all(p.label in named for p in front(found))
+    notes = [row["note"] for row in points_table(found)["rows"]]
+    assert sum("on the front" in note for note in notes) == len(front(found))
+    assert front_figure(drawn()) is None
+    assert not front(drawn())
 
 
 def test_many_lines_are_not_named_one_by_one() -> None:

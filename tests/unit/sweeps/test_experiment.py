@@ -355,9 +355,9 @@ def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     from vse.sweeps.hyperopt_search import ParzenSearch
     from vse.sweeps.space import Space
 
-    def value_of(point: Mapping[str, Any]) -> float | None:
+    def value_of(point: Mapping[str, Any]) -> tuple[float] | None:
         entry = ledger.get(point)
-        return None if entry is None or entry.state == "failed" else -entry.result["loss"]
+        return None if entry is None or entry.state == "failed" else (-entry.result["loss"],)
 
     space = Space("here", {"alpha": tune.uniform(0.0, 1.0), "schedule": tune.choice(["step", "cosine"])})
     search = ParzenSearch(

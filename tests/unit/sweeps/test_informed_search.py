@@ -13,7 +13,7 @@ from vse.config import knob
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.sweeps.hyperopt_search import ParzenSearch
-from vse.sweeps.informed_search import InformedSearch, first_draws
+from vse.sweeps.informed_search import InformedSearch, Value, first_draws
 from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
 from vse.sweeps.optuna_search import GaussianProcessSearch, OptunaSearch
 from vse.sweeps.space import Space
@@ -76,6 +76,7 @@ class Searched:
     """A search over a ledger as the sweep makes it, worked off one trial at a time in this process."""
 
     kind: type[InformedSearch] = ParzenSearch
+    measured: tuple[Callable[[Mapping[str, Any]], float], ...] = (bowl,)
 
     def __init__(self, folder: Path, space: Space, seeds: tuple[int, ...] = (0,), **options: Any) -> None:
         self.ledger, self.space, self.seeds = Ledger(Folder.open(folder)), space, seeds
@@ -96,10 +97,12 @@ class Searched:
     def trials(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{**point, "seed": seed} for seed in self.seeds]
 
-    def value(self, point: Mapping[str, Any]) -> float | None:
+    def value(self, point: Mapping[str, Any]) -> Value | None:
         entries = [self.ledger.get(changes) for changes in self.trials(point)]
-        values = [entry.result["objective"] for entry in entries if entry is not None and entry.state == "finished"]
-        return sum(values) / len(values) if len(values) == len(self.seeds) else None
+        values = [entry.result["objectives"] for entry in entries if entry is not None and entry.state == "finished"]
+        if len(values) != len(self.seeds):
+            return None
+        return tuple(sum(each) / len(each) for each in zip(*values, strict=True))
 
     def work(self, most: int = 10**6, fails: Callable[[dict[str, Any]], bool] = lambda changes: False) -> list[Any]:
         done: list[dict[str, Any]] = []
@@ -107,7 +110,7 @@ class Searched:
             if fails(changes):
                 entry = self.ledger.fail(changes, "ValueError: no")
             else:
-                entry = self.ledger.finish(changes, {"objective": bowl(changes)}, 1.0)
+                entry = self.ledger.finish(changes, {"objectives": [each(changes) for each in self.measured]}, 1.0)
             self.search.ended(entry)
             done.append(changes)
         return done
@@ -194,7 +197,7 @@ def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
                     count += 1
                     entry = searched.ledger.fail(changes, "no", kind=kind)
                 else:
-                    entry = searched.ledger.finish(changes, {"objective": changes["alpha"]}, 1.0)
+                    entry = searched.ledger.finish(changes, {"objectives": [changes["alpha"]]}, 1.0)
                 searched.search.ended(entry, final=True)
         return count
 
@@ -203,8 +206,8 @@ def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
 
 def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
     """Told where the best is, it draws nearer to it than a search that starts from nothing."""
-    near = [({"alpha": 0.2 + 0.01 * k, "every": 1, "sizes": [1], "loss.margin": 0.3}, 1.0) for k in range(10)]
-    far = [({"alpha": 0.6 + 0.04 * k, "every": 3, "sizes": [1, 2], "loss.margin": 0.3}, -1.0) for k in range(10)]
+    near = [({"alpha": 0.2 + 0.01 * k, "every": 1, "sizes": [1], "loss.margin": 0.3}, (1.0,)) for k in range(10)]
+    far = [({"alpha": 0.6 + 0.04 * k, "every": 3, "sizes": [1, 2], "loss.margin": 0.3}, (-1.0,)) for k in range(10)]
     told = [Searched(tmp_path / f"told{s}", FLAT, learned=near + far, seed=s).work() for s in range(4)]
     alone = [Searched(tmp_path / f"alone{s}", FLAT, num_initial=12, seed=s).work() for s in range(4)]
 
@@ -259,7 +262,7 @@ def test_a_refused_trial_settles_its_point(tmp_path: Path) -> None:
 
 def test_points_that_ended_early_go_on_where_they_are_wanted_whole(tmp_path: Path) -> None:
     done = Searched(tmp_path, FLAT, samples=3).work(most=3)
-    Ledger(Folder.open(tmp_path)).finish(done[1], {"objective": 0.0, "stopped": True}, 1.0)
+    Ledger(Folder.open(tmp_path)).finish(done[1], {"objectives": [0.0], "stopped": True}, 1.0)
     assert Searched(tmp_path, FLAT, samples=3).work() == []
     whole = Searched(tmp_path, FLAT, samples=3, is_pending=lambda entry: entry is None or not entry.complete)
     assert whole.work() == [done[1]]
@@ -271,7 +274,7 @@ def test_a_space_that_is_used_up_ends(tmp_path: Path) -> None:
     seen = []
     while (changes := done.search.propose()) is not None:
         seen.append(changes)
-        done.search.ended(done.ledger.finish(changes, {"objective": 0.0}, 1.0))
+        done.search.ended(done.ledger.finish(changes, {"objectives": [0.0]}, 1.0))
     assert len(seen) == 4
 
 
@@ -289,7 +292,7 @@ def test_a_ledger_that_holds_such_draws_is_gone_on_from(tmp_path: Path) -> None:
     """As it was written when draws were not moved into their range."""
     ledger = Ledger(Folder.open(tmp_path))
     for k, sizes in enumerate(([1], [1, 2], [2])):
-        ledger.finish({"alpha": 3 * 0.1, "sizes": sizes, "seed": 0}, {"objective": float(k)}, 1.0)
+        ledger.finish({"alpha": 3 * 0.1, "sizes": sizes, "seed": 0}, {"objectives": [float(k)]}, 1.0)
     searched = Searched(tmp_path, STEPPED, samples=5)
     assert len(searched.work()) == 2
 
@@ -323,7 +326,7 @@ def test_optuna_needs_bounds(kind: type[InformedSearch]) -> None:
 def test_trials_that_run_at_once_keep_apart(tmp_path: Path) -> None:
     """Of points drawn while none has ended, no two are near each other more often than chance would have it."""
     space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})
-    ended = [({"alpha": 0.5 + 0.05 * k}, -abs(0.05 * k)) for k in range(-8, 9)]
+    ended = [({"alpha": 0.5 + 0.05 * k}, (-abs(0.05 * k),)) for k in range(-8, 9)]
     searched = Searched(tmp_path, space, samples=4, learned=ended, num_initial=1)
     drawn = [searched.search.propose() for _ in range(4)]
     alphas = sorted(changes["alpha"] for changes in drawn if changes is not None)

@@ -136,6 +136,7 @@ def test_resources_and_the_cap() -> None:
         ("eta", {"sweep__max_gpu_hours": 1}, r"take no GPU; use sweep\.max_seconds"),
         ("eta", {"sweep__warm_start": "x"}, "cannot learn from trials"),
         ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known at their end only"),
+        ("eta_joint", {"sweep__method": "hyperopt", "sweep__objective": "front"}, "maximises one number"),
         ("eta", {"sweep__method": "asha", "train__workers": 2}, "one worker only"),
         ("eta", {"sweep__method": "asha", "train__epochs": 1}, "has 1 epochs in all"),
         ("lambdas", {}, r"objective\.lambda1: no such key"),
@@ -212,12 +213,12 @@ def test_what_asha_ended_early_goes_on_by_another_method(tmp_path: Path) -> None
     assert "  eta_c=0.1 seed=0: to go on, ended early" in lines
     assert "20 trials to run, 1 finished, 0 failed" in lines
     halved = make_plan(request(sweep__method="asha", workspace=str(tmp_path)))
-    assert (halved.whole, halved.value_of(Ledger(folder), plan.listed[0], "data")) == (False, 10.0)
+    assert (halved.whole, halved.value_of(Ledger(folder), plan.listed[0], "data")) == (False, (10.0,))
     lines = describe_plan(request(workspace=str(tmp_path), sweep__method="asha"))
     assert "  eta_c=0.1 seed=0: finished, ended early" in lines
     assert "19 trials to run, 1 finished, 0 failed" in lines
     Ledger(folder).finish(changes, {"objective": 12.0}, 10.0)
-    assert plan.value_of(Ledger(folder), plan.listed[0], "data") == 12.0
+    assert plan.value_of(Ledger(folder), plan.listed[0], "data") == (12.0,)
 
 
 def test_what_was_cut_off_counts_as_spent(tmp_path: Path) -> None:
@@ -263,25 +264,25 @@ def test_learning_from_another_sweep(tmp_path: Path) -> None:
     folder = entered(tmp_path, one, {"eta_c=0.1": 10.0, "eta_r=8": 30.0})
     warm: dict[str, Any] = {"sweep__warm_start": folder.name}
     joint = make_plan(request(space="eta_joint", sweep__method="hyperopt", **warm))
-    told = warm_points(joint, Workspace.open(str(tmp_path)))
+    told = warm_points(joint, Workspace.open(str(tmp_path)), joint.mean_of)
     base = {"objective.eta_c": 0.5, "objective.eta_o": 0.5, "objective.eta_a": 0.5, "objective.eta_r": 1.0}
-    assert told == [({**base, "objective.eta_c": 0.1}, 10.0), ({**base, "objective.eta_r": 8.0}, 30.0)]
+    assert told == [({**base, "objective.eta_c": 0.1}, (10.0,)), ({**base, "objective.eta_r": 8.0}, (30.0,))]
     other = make_plan(request(space="eta_joint", sweep__method="hyperopt", optim__lr=0.5, **warm))
     with pytest.raises(InputError, match=r"its runs have optim\.lr=0\.002, these 0\.5"):
-        warm_points(other, Workspace.open(str(tmp_path)))
+        warm_points(other, Workspace.open(str(tmp_path)), other.mean_of)
     pairs = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__objective="pairs", **warm))
     with pytest.raises(InputError, match="maximises rsum, this sweep"):
-        warm_points(pairs, Workspace.open(str(tmp_path)))
+        warm_points(pairs, Workspace.open(str(tmp_path)), pairs.mean_of)
     moon = make_plan(request(space="eta_joint", sweep__method="hyperopt", sweep__warm_start="moon"))
     with pytest.raises(InputError, match=f"no such sweep; there are {folder.name}"):
-        warm_points(moon, Workspace.open(str(tmp_path)))
+        warm_points(moon, Workspace.open(str(tmp_path)), moon.mean_of)
     for damaged in ("null", "[1]", '{"objective": "rsum", "config": 1, "kind": "objective"}', "{"):
         folder.write_text("definition.json", damaged)
         with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
-            warm_points(joint, Workspace.open(str(tmp_path)))
+            warm_points(joint, Workspace.open(str(tmp_path)), joint.mean_of)
     folder.delete("definition.json")
     with pytest.raises(InputError, match=r"definition\.json is missing or damaged"):
-        warm_points(joint, Workspace.open(str(tmp_path)))
+        warm_points(joint, Workspace.open(str(tmp_path)), joint.mean_of)
 
 
 def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -
         ledger.finish(trial, {"objective": objective}, 1.0)
     warm: dict[str, Any] = {"sweep__method": "hyperopt", "sweep__warm_start": folder.name}
     one = make_plan(request(space=str(tmp_path / "one.py"), **warm))
-    assert warm_points(one, Workspace.open(str(tmp_path / "w"))) == [({"objective.eta_c": 1.0}, 30.0)]
+    assert warm_points(one, Workspace.open(str(tmp_path / "w")), one.mean_of) == [({"objective.eta_c": 1.0}, (30.0,))]
 
 
 def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:

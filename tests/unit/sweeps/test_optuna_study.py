@@ -75,6 +75,20 @@ def test_points_become_trials(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["study.db"]
 
 
+def test_a_front_has_two_values(tmp_path: Path) -> None:
+    folder = sweep(tmp_path, objective="front")
+    ledger = Ledger(folder)
+    for rate, rsum, pairs in ((0.001, 300.0, 60.0), (0.002, 270.0, 70.0), (0.003, 240.0, 65.0)):
+        metrics = {"val/rsum": rsum, "val/attack/pair_accuracy": pairs}
+        ledger.finish({**point(rate), "seed": 0}, result((rsum / 6 + pairs) / 2, (rsum,), metrics=metrics), 9.0)
+    file = tmp_path / "study.db"
+    assert export_study(folder, file) == 3
+    study = optuna.load_study(study_name=folder.name, storage=f"sqlite:///{file}")
+    assert [trial.values for trial in study.trials] == [[50.0, 60.0], [45.0, 70.0], [40.0, 65.0]]
+    assert {trial.params["optim.lr"] for trial in study.best_trials} == {0.001, 0.002}
+    assert study.user_attrs["values"] == ["validation rsum / 6", "pair accuracy on validation"]
+
+
 def test_refusals(tmp_path: Path) -> None:
     folder = sweep(tmp_path)
     with pytest.raises(InputError, match="no trial has ended yet"):
