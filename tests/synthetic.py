@@ -47,7 +47,7 @@ class SyntheticContrast:
                     lengths[row, k] = 0
         drawn = {"contrast": torch.from_numpy(others), "contrast_lengths": torch.from_numpy(lengths)}
         if "states" in batch:
-            states = synthetic_states(others.reshape(-1, others.shape[2]), lengths.ravel())
+            states = synthetic_states(others.reshape(lengths.size, others.shape[2]), lengths.ravel())
             drawn["contrast_states"] = torch.from_numpy(states).view(*others.shape, -1)
         return drawn
 

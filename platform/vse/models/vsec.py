@@ -9,6 +9,7 @@ the place of the distributional vectors.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -98,7 +99,7 @@ class VSEC(Family):
             table, local = self.words.rows(batch)
         else:
             states, local = self.encoded.rows(batch)
-            table = torch.cat([states, self.words(batch["tokens"]).flatten(0, 1)], dim=1)
+            table = torch.cat([states, self.words(F.pad(batch["tokens"].flatten(), (1, 0)))], dim=1)
         forward = self.forward_gru(table, local, batch["lengths"])
         backward = self.backward_gru(table, reversed_rows(local, batch["lengths"]), batch["lengths"])
         return unit(torch.cat([forward, backward], dim=1))

@@ -43,8 +43,9 @@ class EncodedWords(nn.Module):
     def rows(self, batch: Batch) -> tuple[Float[Tensor, "words dim"], Int[Tensor, "batch time"]]:
         """States as a table of words, and the row numbers of every caption, as a GRU over word tables reads them."""
         states = self(batch)
-        number = torch.arange(states.shape[0] * states.shape[1], device=states.device)
-        return states.flatten(0, 1), number.view(states.shape[:2])
+        number = 1 + torch.arange(states.shape[0] * states.shape[1], device=states.device)
+        nothing = states.new_zeros(1, self.dim)  # row 0, so that a worker without captions has a table too
+        return torch.cat([nothing, states.flatten(0, 1)]), number.view(states.shape[:2])
 
 
 class ProjectedStates(nn.Module):
