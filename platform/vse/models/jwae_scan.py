@@ -53,6 +53,7 @@ class JWAESCAN(SCAN):
     class Config(SCAN.Config, DiscriminatorConfig):
         """Keys of SCAN, and those of jWAE that differ."""
 
+        text: str = knob("words", "word vectors and a GRU; the decoder needs their vectors", choices=("words",))
         hidden_dim: int = knob(1024, "hidden layer of the regions' decoder (ours)", low=1)
         word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
         draw: str = knob(

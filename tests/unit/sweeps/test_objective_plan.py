@@ -381,8 +381,7 @@ def test_a_dry_run_tells_each_initial_point_once(tmp_path: Path) -> None:
         "INITIAL = [{'objective.eta_c': 1}, {'objective.eta_c': 2}, {'objective.eta_c': 3}]\n"
     )
     asked: dict[str, Any] = {"workspace": str(tmp_path), "space": str(tmp_path / "s.py"), "sweep__method": "hyperopt"}
-    plan = make_plan(request(**asked, sweep__samples=2))
-    ledger = Ledger(entered(tmp_path, plan, {}))
+    ledger = Ledger(entered(tmp_path, plan := make_plan(request(**asked, sweep__samples=2)), {}))
     (trial,) = plan.trials_of({"objective.eta_c": 1.0}, "data")
     ledger.finish(trial, {"objective": 1.0}, 10.0)
     lines = describe_plan(request(**asked, sweep__samples=2))

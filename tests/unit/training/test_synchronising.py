@@ -23,6 +23,8 @@ ALLOWED = {
     "scan": ATTENTION,
     "scan i2t": ATTENTION,
     "scan both": 2 * ATTENTION,
+    "scan states": ATTENTION,
+    "scan projected": ATTENTION,
     "jwae": 2 * PACKED,
     "jwae known pairs": 2 * PACKED,
     "jwae sigmoid known pairs": 2 * PACKED,

@@ -2,6 +2,7 @@
 
 import io
 
+import numpy as np
 import PIL.Image
 import pytest
 
@@ -18,7 +19,7 @@ def test_rows_with_and_without_pictures(lists: int) -> None:
     with PIL.Image.open(io.BytesIO(data)) as image:
         assert image.format == "PNG"
         assert image.height > 300
-        colours = image.convert("RGB").getcolors(1 << 20)
-    assert colours is not None
-    assert {tuple(bytes.fromhex(each[1:])) for each in (RIGHT, WRONG)} <= {colour for _, colour in colours}
+        drawn = np.asarray(image.convert("RGB"), dtype=int)
+    for each in (RIGHT, WRONG):  # the file's palette may round them
+        assert abs(drawn - list(bytes.fromhex(each[1:]))).max(-1).min() < 24, each
     assert len(data) < 100_000

@@ -36,7 +36,7 @@ def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeyp
     assert all(key.startswith("test/coco_1k_first/") for key in found)
     with monkeypatch.context() as patched:
         patched.setattr(Split, "first", lambda whole, images: whole)
-        patched.setattr("vse.stages.measuring.stage.of_captions", lambda every, captions: every)
+        patched.setattr("vse.stages.measuring.context.of_captions", lambda every, captions: every)
         patched.setattr(plan, "REVISION", 99)
         encoded.clear()
         whole = measure_run(run, place, *options)
