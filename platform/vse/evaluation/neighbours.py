@@ -4,7 +4,7 @@ Vectors are compared by their cosine, items by the overlap of their elements: no
 of scene graphs or captions, or categories of boxes. The overlap of two sets is |A ∩ B| / |A ∪ B|.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,6 @@ def neighbour_weights(
     return weights / taken.clamp_min(1)[:, None]
 
 
-@torch.inference_mode()
 def neighbour_overlaps(
     queries: Items, candidates: Items, number: int
 ) -> tuple[Float64[np.ndarray, " queries"], Float64[np.ndarray, " queries"]]:
@@ -107,15 +106,23 @@ def neighbour_overlaps(
     Raises:
         Diverged: A vector is NaN.
     """
+    return neighbour_means(queries, candidates, number, set_overlaps)
+
+
+@torch.inference_mode()
+def neighbour_means(
+    queries: Items, candidates: Items, number: int, compare: Callable[[csr_array, csr_array], np.ndarray]
+) -> tuple[Float64[np.ndarray, " queries"], Float64[np.ndarray, " queries"]]:
+    """As `neighbour_overlaps`, of any comparison (some, others) of two matrices of `membership`."""
     values = [np.zeros((2, 0))]
     for rows, scores, allowed in score_blocks(queries, candidates):
         weights = neighbour_weights(scores, allowed, number).cpu().numpy()
-        overlaps, possible = set_overlaps(queries.members[rows], candidates.members), allowed.cpu().numpy()
+        compared, possible = compare(queries.members[rows], candidates.members), allowed.cpu().numpy()
         count = possible.sum(1)
-        sums = np.stack(((weights * overlaps).sum(1), (possible * overlaps).sum(1) / np.maximum(count, 1)))
+        sums = np.stack(((weights * compared).sum(1), (possible * compared).sum(1) / np.maximum(count, 1)))
         values.append(np.where(count > 0, sums, np.nan))
-    overlap, random = np.concatenate(values, axis=1)
-    return overlap, random
+    nearest, random = np.concatenate(values, axis=1)
+    return nearest, random
 
 
 def score_blocks(

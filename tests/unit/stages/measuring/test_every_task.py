@@ -34,6 +34,7 @@ NOT_ALWAYS = {
     "unified_retrieval": re.compile("^unified_((obj|attr|rel|obj_det)/|sum$)"),
     "gaussian_codes": re.compile("/own_accuracy$"),
     "grounding": re.compile("^grounding_phrase/"),
+    "component_neighbours": re.compile("^component_neighbours_(attr|rel_(subject|object))/"),
     "image_to_word": re.compile("^image_to_word/own/map_gain"),
     "fill_in_blank": re.compile("^fill_in_blank/own/.*_gain"),
 }
