@@ -1,6 +1,9 @@
 """Components by name."""
 
+import functools
 import importlib
+import logging
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -114,6 +117,71 @@ def test_a_component_needs_a_configuration_of_the_right_kind(config: object) -> 
     with pytest.raises(AssertionError, match="Config"):
         register("colour", "bare")(type("Bare", (), {} if config is None else {"Config": config}))
     assert registry.names("colour") == ()
+
+
+COMPONENT = """
+from vse.registry import ComponentConfig, register
+
+@register("family", "{name}")
+class {name}:
+    class Config(ComponentConfig):
+        pass
+"""
+
+
+def install(folder: Path, package: str, points: str, source: str = "") -> None:
+    """A distribution with one module of the same name, as pip would leave it in a folder."""
+    distribution = folder / f"{package}-1.0.dist-info"
+    distribution.mkdir()
+    (distribution / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (distribution / "entry_points.txt").write_text(f"[vse.components]\n{points}\n")
+    (folder / f"{package}.py").write_text(source)
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An importable folder for distributions; what was loaded before is forgotten."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "load_extensions", functools.cache(registry.load_extensions.__wrapped__))
+    monkeypatch.setattr(registry, "warn_of_misnamed", functools.cache(registry.warn_of_misnamed.__wrapped__))
+    return tmp_path
+
+
+def test_an_entry_point_registers_a_component_when_its_kind_is_needed(packages: Path) -> None:
+    install(packages, "vse_teal", "family.teal = vse_teal", COMPONENT.format(name="teal"))
+    assert registry.names("task") == ()
+    assert "vse_teal" not in sys.modules
+    assert registry.component("family", "teal").__module__ == "vse_teal"
+    assert registry.names("family") == ("teal",)
+
+
+def test_what_an_entry_point_lacks_is_one_line(packages: Path, caplog: pytest.LogCaptureFixture) -> None:
+    install(packages, "vse_a", "family.pink = vse_a", COMPONENT.format(name="pink"))
+    install(packages, "vse_b", "family.pink = vse_b", COMPONENT.format(name="pink"))
+    install(packages, "vse_c", "family.red = vse_c", COMPONENT.format(name="red"))
+    install(packages, "vse_d", "family.gone = vse_d\nfamly.gone = vse_d\nfamily = vse_d", "raise OSError(3, 'no disk')")
+    install(packages, "vse_e", "family.nothing = vse_e")
+    make("red", kind="family")
+    with caplog.at_level(logging.WARNING):
+        assert registry.names("family") == ("red",)
+        assert registry.names("task") == ()
+    point = "1.0: entry point family"
+    lines = {
+        "pink": (
+            f"vse_a {point}.pink = vse_a: vse_b {point}.pink = vse_b has the same name; uninstall one of these packages"
+        ),
+        "red": f"vse_c {point}.red = vse_c: cannot be imported (family 'red' is taken)",
+        "gone": f"vse_d {point}.gone = vse_d: cannot be imported ([Errno 3] no disk)",
+        "nothing": f"vse_e {point}.nothing = vse_e: registers no family nothing",
+    }
+    begins = "its name must begin with a kind of component and a dot; did you mean family?"
+    others = [f"vse_d {point} = vse_d: {begins}", f"vse_d 1.0: entry point famly.gone = vse_d: {begins}"]
+    assert sorted(caplog.messages) == sorted([*lines.values(), *others])
+    for name in ("pink", "gone", "nothing"):
+        with pytest.raises(InputError) as caught:
+            registry.component("family", name)
+        assert str(caught.value) == lines[name]
+    assert registry.component("family", "red").__module__ == __name__
 
 
 def test_a_new_module_of_a_package_registers_its_components(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

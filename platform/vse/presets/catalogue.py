@@ -29,7 +29,7 @@ _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
 
 def _add(name: str, make: Callable[[], RunConfig]) -> None:
-    assert name not in _PRESETS, name
+    assert name not in _PRESETS, f"preset {name!r} is taken"
     _PRESETS[name] = make
 
 
@@ -82,12 +82,15 @@ def ablates(system: str, *names: str) -> Callable[[Callable[[], Changes]], Calla
 
 
 def names() -> tuple[str, ...]:
-    """Names of all presets, sorted."""
+    """Names of all presets, sorted, those of other installed packages included."""
+    registry.load_extensions("preset")
     return tuple(sorted(_PRESETS))
 
 
 def preset(name: str) -> RunConfig:
     """The preset of that name. Raises UnknownError with the most similar names."""
+    if name not in _PRESETS:
+        registry.check_extension("preset", name)
     if name in _PRESETS:
         return _PRESETS[name]()
     near = [Hint(each, {PRESET: each}) for each in difflib.get_close_matches(name, names(), n=2 * LISTED)]

@@ -3,6 +3,7 @@
 import ast
 import functools
 import hashlib
+import importlib.util
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -119,13 +120,37 @@ def digest_of(sources: Sources, components: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for module in sorted(sources.reached([_BEGINS, *components])):
         digest.update(f"{module}\n{sources.digest(module)}\n".encode())
+    for name in sorted(name for name in components if name.startswith(_OTHER)):
+        digest.update(f"{name}\n{_digest_of_other(name.removeprefix(_OTHER))}\n".encode())
     return digest.hexdigest()[:8]
+
+
+_OTHER = "@"  # begins the full name of a component's module in another package
+
+
+@functools.cache
+def _digest_of_other(module: str) -> str:
+    """Digest of all sources of the package that a module belongs to; "absent" if it is not installed."""
+    try:
+        found = importlib.util.find_spec(module.partition(".")[0])
+    except (ImportError, ValueError):
+        found = None
+    if found is None or found.origin is None:
+        return "absent"
+    file = Path(found.origin)
+    files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    digest = hashlib.sha256()
+    for each in files:
+        digest.update(ast.dump(ast.parse(each.read_text(encoding="utf-8"))).encode())
+    return digest.hexdigest()
 
 
 def _modules(value: Any) -> Iterator[str]:
     """The modules of a configuration's components."""
     if isinstance(value, ComponentConfig):
-        yield type(value).__module__.partition(".")[2]
+        module = type(value).__module__
+        ours, _, name = module.partition(".")
+        yield name if ours == vse.__name__ else _OTHER + module
     if is_dataclass(value):
         for each in fields(value):
             yield from _modules(getattr(value, each.name))

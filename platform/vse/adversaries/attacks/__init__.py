@@ -2,6 +2,7 @@
 
 from vse.adversaries.attacks import attribute, noun, numeral, object, preposition, relation, shuffle
 from vse.adversaries.registry import ATTACKS, CONTRAST_ATTACKS, contrast_classes, identity, of_paper
+from vse.registry import load_extensions
 
 __all__ = [
     "ATTACKS",
@@ -17,3 +18,5 @@ __all__ = [
     "relation",
     "shuffle",
 ]
+
+load_extensions("attack")  # of other installed packages

@@ -73,6 +73,7 @@ def check_names(tasks: Sequence[str]) -> None:
     """Raises InputError for a name that no task has, with what may be meant, and if none is named."""
     for name in tasks:
         if name not in names():
+            registry.check_extension("task", name)
             known = did_you_mean(name, names()) or f"known are {', '.join(names())}"
             raise InputError(f"tasks={name}: unknown; {known}")
     if not tasks:

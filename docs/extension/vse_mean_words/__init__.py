@@ -1,0 +1,1 @@
+"""An extension of vse-platform: the family `mean_of_words`, its presets, and the task `far_off`."""
