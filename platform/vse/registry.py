@@ -23,7 +23,7 @@ C = TypeVar("C", bound=type)
 
 _COMPONENTS: dict[str, dict[str, type]] = {}
 ENTRY_POINTS = "vse.components"
-KINDS = ("attack", "backbone", "encoder", "family", "objective", "parser", "preset", "source", "task")
+KINDS = ("attack", "backbone", "encoder", "family", "objective", "parser", "preset", "sentence", "source", "task")
 """Kinds of components that entry points may name."""
 
 

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import logging
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,12 @@ def test_an_entry_point_registers_a_component_when_its_kind_is_needed(packages: 
     assert "vse_teal" not in sys.modules
     assert registry.component("family", "teal").__module__ == "vse_teal"
     assert registry.names("family") == ("teal",)
+
+
+def test_entry_points_may_name_every_kind() -> None:
+    sources = Path(registry.__file__).parent.rglob("*.py")
+    found = {kind for file in sources for kind in re.findall(r'@register\("(\w+)"', file.read_text(encoding="utf-8"))}
+    assert {*found, "attack", "preset"} == set(registry.KINDS)
 
 
 def test_what_an_entry_point_lacks_is_one_line(packages: Path, caplog: pytest.LogCaptureFixture) -> None:
