@@ -1,4 +1,7 @@
-"""Writes keys and descriptions of all jobs: `python -m tests.unit.write_job_keys`, after an option is added."""
+"""Writes keys and descriptions of all jobs, and what shells complete.
+
+Run `python -m tests.unit.write_job_keys` after an option, a preset or a component is added.
+"""
 
 import json
 import runpy
@@ -7,13 +10,18 @@ from typing import Any
 
 import pytest
 
+from vse import registry
 from vse.cli import command
 from vse.cli import main as program
+from vse.cli.completion import COMPLETION
 from vse.cli.main import JOB_KEYS
-from vse.config import walk
+from vse.config import groups, names_of, walk
+from vse.evaluation import tasks
+from vse.presets import names, preset
 
 JOBS = Path(__file__).parents[2] / "jobs"
 FILE = Path(program.__file__).with_name(JOB_KEYS)
+COMPLETION_FILE = FILE.with_name(COMPLETION)
 
 
 def declared() -> dict[str, dict[str, Any]]:
@@ -37,5 +45,41 @@ def as_json(jobs: dict[str, dict[str, Any]]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def values_of(config: Any, above: str = "", within: tuple[str, ...] = ()) -> dict[str, set[str]]:
+    """The values that are known of each key of a configuration, with the keys of all components that it may have.
+
+    Args:
+        config: a configuration.
+        above: the keys begin with it.
+        within: kinds of components whose configuration this is a part of. Those that it has again are not expanded.
+    """
+    values = {f"{above}{key}": set(names_of(config, key.split("."))) for key in groups(config)}
+    for key, spec, hint, _ in walk(config):
+        kind: str = spec.metadata.get("kind", "")
+        known = registry.names(kind) if kind else spec.metadata.get("choices") or ()
+        known = known or (("false", "true") if hint is bool else tasks.names() if key == "tasks" else ())
+        values.setdefault(f"{above}{key}", set()).update({*map(str, known)} - {""})
+        for name in registry.names(kind) if kind and kind not in within else ():
+            below = values_of(registry.component(kind, name).Config(), f"{above}{key}.", (*within, kind))
+            for each, more in below.items():
+                values.setdefault(each, set()).update(more)
+    return values
+
+
+def completion_as_json(jobs: dict[str, dict[str, Any]]) -> str:
+    """Names of presets, and the known values of all keys: a line for each preset, key, and job."""
+    of_jobs = {name: {k: v for k, v in values_of(given["options"]).items() if v} for name, given in jobs.items()}
+    found = {"jobs": of_jobs, "presets": dict.fromkeys(names()), "run": values_of(preset("vsepp_tiny"))}
+    parts = []
+    for part, entries in found.items():
+        lines = (
+            f"{json.dumps(key)}: {json.dumps(entries[key], default=sorted, sort_keys=True)}" for key in sorted(entries)
+        )
+        parts.append(f"{json.dumps(part)}: {{\n" + ",\n".join(lines) + "\n}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 if __name__ == "__main__":
-    FILE.write_text(as_json(declared()), encoding="utf-8")
+    found = declared()
+    FILE.write_text(as_json(found), encoding="utf-8")
+    COMPLETION_FILE.write_text(completion_as_json(found), encoding="utf-8")

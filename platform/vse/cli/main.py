@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(__version__)
         return 0
+    if arguments[0] in ("--complete", "--print-completion"):
+        return _complete(arguments, jobs)
     name, rest = job_of(arguments)
     if name:
         sys.argv = [f"vse {name.replace('_', ' ')}", *rest]
@@ -52,10 +54,25 @@ def job_of(arguments: Sequence[str]) -> tuple[str, list[str]]:
     return "", list(arguments)
 
 
+def _complete(arguments: Sequence[str], jobs: Mapping[str, Mapping[str, Any]]) -> int:
+    from vse.cli.completion import SHELLS, candidates, script
+
+    if arguments[0] == "--complete":
+        for word in candidates(arguments[1:], jobs):
+            print(word)
+        return 0
+    if arguments[1:] not in [[shell] for shell in SHELLS]:
+        print(f"vse: --print-completion: expected {' or '.join(SHELLS)}", file=sys.stderr)
+        return WRONG_INPUT
+    print(script(arguments[1]), end="")
+    return 0
+
+
 def _help(jobs: Mapping[str, Mapping[str, Any]]) -> str:
     width = max(map(len, jobs)) + 2
     lines = ["usage: vse COMMAND [--workspace URI] [--preset NAME] [--dry-run] [key=value ...]", ""]
     lines += ["Distributed experiments with visual-semantic embeddings; `vse COMMAND --help` lists its keys.", ""]
+    lines += ["Completion: source <(vse --print-completion bash), or zsh.", ""]
     for name, job in jobs.items():
         lines.append(f"  {name.replace('_', ' '):{width}}{re.split('[.:;] ', job['description'])[0].rstrip('.')}")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.write_job_keys import FILE, JOBS, as_json, declared
+from tests.unit.write_job_keys import COMPLETION_FILE, FILE, JOBS, as_json, completion_as_json, declared
 from vse import registry
 from vse.cli import command
 from vse.cli.keys import has_key
@@ -27,7 +27,9 @@ def jobs() -> dict[str, dict[str, Any]]:
 
 
 def test_the_keys_of_all_jobs_are_listed(jobs: dict[str, dict[str, Any]]) -> None:
-    assert FILE.read_text(encoding="utf-8") == as_json(jobs), "run: python -m tests.unit.write_job_keys"
+    again = "run: python -m tests.unit.write_job_keys"
+    assert FILE.read_text(encoding="utf-8") == as_json(jobs), again
+    assert COMPLETION_FILE.read_text(encoding="utf-8") == completion_as_json(jobs), again
 
 
 @pytest.fixture(autouse=True)
