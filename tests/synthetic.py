@@ -48,7 +48,7 @@ class SyntheticContrast:
         drawn = {"contrast": torch.from_numpy(others), "contrast_lengths": torch.from_numpy(lengths)}
         if "states" in batch:
             states = synthetic_states(others.reshape(lengths.size, others.shape[2]), lengths.ravel())
-            drawn["contrast_states"] = torch.from_numpy(states).view(*others.shape, -1)
+            drawn["contrast_states"] = torch.from_numpy(states).view(*others.shape, states.shape[-1])
         return drawn
 
 

@@ -149,7 +149,7 @@ class CCA(Family):
 
         dim: int = knob(1024, "canonical variables kept, at most the smaller input", low=1)
         image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
-        components: int = knob(0, "principal components of the image features that are read; 0: all", low=0)
+        image_components: int = knob(0, "principal components of the image features that are read; 0: all", low=0)
         ridge: float = knob(0.1, "ridge added to the variances, as a share of their mean", above=0)
         power: float = knob(4.0, "power of the correlations that scale the variables (Gong et al.)", low=0)
 
@@ -160,7 +160,7 @@ class CCA(Family):
     def __init__(self, config: "CCA.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
         channels, length = context.feature_dims[config.image], context.sentence_dim
-        dim = min(config.dim, channels, length, config.components or channels)
+        dim = min(config.dim, channels, length, config.image_components or channels)
         self.scale = FeatureScale(channels, scale)
         for side, size in (("image", channels), ("caption", length)):
             self.register_parameter(f"{side}_map", nn.Parameter(torch.zeros(size, dim), requires_grad=False))
@@ -179,7 +179,7 @@ class CCA(Family):
                 yield self.scale(batch[self.inputs.image]), batch["sentence"]
 
         c = self.config
-        maps = fitted_maps(pairs, self.image_map.shape[1], c.ridge, c.power, c.components)
+        maps = fitted_maps(pairs, self.image_map.shape[1], c.ridge, c.power, c.image_components)
         for name, values in maps._asdict().items():
             self.get_parameter(name).copy_(values)
 

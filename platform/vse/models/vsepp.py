@@ -73,7 +73,7 @@ class VSEPP(Family):
             only="image=pooled text=sentence",
         )
         ridge: float = knob(1.0, "ridge added to the variances, as a share of their mean", above=0, only="start=cca")
-        components: int = knob(256, "principal components of the image features; 0: all", low=0, only="start=cca")
+        image_components: int = knob(256, "principal components of the image features; 0: all", low=0, only="start=cca")
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
@@ -114,7 +114,7 @@ class VSEPP(Family):
             self.sentence = PrefixGRU(self.words.dim, config.dim)
 
         if config.start == "cca":
-            most = min(channels, context.sentence_dim, config.components or channels)
+            most = min(channels, context.sentence_dim, config.image_components or channels)
             if config.dim > most:
                 raise InputError(f"model.dim={config.dim}: model.start=cca has at most {most} canonical variables here")
 
@@ -130,7 +130,7 @@ class VSEPP(Family):
                 yield self.image.scale(batch["pooled"]), self.sentence.scale(batch["sentence"])
 
         c = self.config
-        maps = fitted_maps(pairs, c.dim, c.ridge, 1.0, c.components)
+        maps = fitted_maps(pairs, c.dim, c.ridge, 1.0, c.image_components)
         for encoder, map_, mean in (
             (self.image, maps.image_map, maps.image_mean),
             (self.sentence, maps.caption_map, maps.caption_mean),

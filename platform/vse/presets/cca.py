@@ -46,5 +46,5 @@ def cca_encoder_flickr8k() -> RunConfig:
         text=replace(
             frame.text, word_vectors="", sentence=EncoderSentence.Config(), encoder=TransformersEncoder.Config()
         ),
-        model=CCA.Config(dim=256, components=256, ridge=1.0, power=1.0),
+        model=CCA.Config(dim=256, image_components=256, ridge=1.0, power=1.0),
     )

@@ -119,9 +119,9 @@ def test_a_family_that_reads_all_components_scores_as_one_that_reads_the_feature
     batch = collate(np.arange(len(data)), 0)
     scores = []
     for components in (0, 5):
-        family = make_family("cca", data.context, dim=4, components=components)
+        family = make_family("cca", data.context, dim=4, image_components=components)
         family.fit(lambda: (collate(rows, 0) for rows in blocks(len(data), 7)))
         encoded = family(batch)
         scores.append(family.scores(encoded, encoded))
     torch.testing.assert_close(*scores, rtol=0, atol=1e-6)
-    assert make_family("cca", data.context, dim=4, components=2).image_map.shape == (5, 2)
+    assert make_family("cca", data.context, dim=4, image_components=2).image_map.shape == (5, 2)

@@ -65,7 +65,7 @@ def test_given_word_vectors_may_be_fixed():
 
 @pytest.mark.parametrize("components", [0, 4])
 def test_a_start_by_cca_gives_the_codes_of_cca(components):
-    settings = {"dim": 3, "ridge": 0.7, "components": components}
+    settings = {"dim": 3, "ridge": 0.7, "image_components": components}
     started = make_family("vsepp", DATA.context, text="sentence", start="cca", **settings)
     fitted = make_family("cca", DATA.context, power=1.0, **settings)
     collate = DATA.collator(fitted, make_objective("cca"))
@@ -80,4 +80,4 @@ def test_a_start_by_cca_gives_the_codes_of_cca(components):
 
 def test_more_dimensions_than_cca_has_are_refused():
     with pytest.raises(InputError, match=re.escape("model.dim=7: model.start=cca has at most 4 canonical variables")):
-        make_family("vsepp", DATA.context, text="sentence", start="cca", components=4)
+        make_family("vsepp", DATA.context, text="sentence", start="cca", image_components=4)
