@@ -52,7 +52,7 @@ def test_tuned_features_are_those_of_the_trained_network(name, output, tmp_path)
 def test_a_weights_file_of_the_user_is_not_needed_again(tmp_path):
     """The tuned backbone names published weights, from which a transform may follow, but no file."""
     own = tmp_path / "own.safetensors"
-    network = SmallBackbone(SmallBackbone.Config(weights="random")).load(("pooled",))
+    network: Any = SmallBackbone(SmallBackbone.Config(weights="random")).load(("pooled",))
     save_file({f"x.{k}": v.contiguous() for k, v in network.trunk.layers.state_dict().items()}, str(own))
     file = str(tmp_path / FILE)
     save_file({key: value.contiguous() for key, value in network.state_dict().items()}, file)
