@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.synthetic import Synthetic, gradients, make_family, make_objective, synthetic
+from vse.data.ragged import Ragged
 from vse.evaluation import retrieval
 from vse.evaluation.metrics import RetrievalCounter
 from vse.models.family import Family
@@ -22,6 +23,7 @@ from vse.stages import train as worker
 from vse.training.batches import Collator, Truth, Unpaired, blocks, epoch_batches, known_images, worker_share
 from vse.training.collectives import gather
 from vse.training.config import OptimConfig
+from vse.training.own_negatives import OwnNegatives
 from vse.training.step import Stepper, step_losses
 
 FAMILIES = {
@@ -56,6 +58,9 @@ FAMILIES = {
     "vse_infinity states": {"text": "states"},
     "relational states": {"text": "states", "padded_length": 9},
     "similarity_network logistic": {"objective": "logistic"},
+    "cite own negatives": {"own_negatives": 3},
+    "jwae_cite own negatives": {"own_negatives": 3, "batch_negatives": False},
+    "embedding_network own negatives": {"own_negatives": 3},
     "jwae known pairs": {"pairs": 0.4},
     "jwae vae": {"regularizer": "vae"},
     "jwae means": {"reduction": "mean", "match": "mse", "pairs": 0.4, "mmd": 2.0},
@@ -80,6 +85,10 @@ def made(case: str, changes: dict[str, Any], data: Synthetic) -> tuple[Family, O
     if "pairs" in changes:
         known = known_images(data.examples.num_images, changes["pairs"], 1)[data.examples.image]
         collate.extras = (Unpaired(data.examples, known, 1), *collate.extras)
+    if "own_negatives" in changes:
+        number = data.examples.num_images
+        apart = [[row for row in range(number) if (row + caption) % 4 == 1] for caption in range(len(data))]
+        collate.extras = (OwnNegatives(Ragged.of(apart), changes["own_negatives"], 1), *collate.extras)
     if changes.get("mask") == "truth":
         collate.extras = (
             Truth(np.random.default_rng(0).random((data.examples.num_images, len(data))) < 0.3),

@@ -67,12 +67,21 @@ class ConceptScore(nn.Module):
         """
         weights = logits.softmax(dim=1)
         rows = max(1, NUMBERS_AT_ONCE // max(1, len(phrases) * self.joint.out_features))
-        return torch.cat([self._block(block, phrases, weights) for block in regions.split(rows)])
+        blocks = regions[:, None].split(rows)
+        return torch.cat([self._of_products(block * phrases[None], weights, "rpkw,pk->rpw") for block in blocks])
 
-    def _block(self, regions: Tensor, phrases: Tensor, weights: Tensor) -> Tensor:
-        joint = self.joint(regions[:, None] * phrases[None]).relu()
-        concepts = self.concepts(joint).relu().unflatten(-1, (self.num, self.width))
-        return self.last(torch.einsum("rpkw,pk->rpw", concepts, weights)).squeeze(-1)
+    def of_lists(
+        self,
+        regions: Float[Tensor, "phrases listed dim"],
+        phrases: Float[Tensor, "phrases dim"],
+        logits: Float[Tensor, "phrases concepts"],
+    ) -> Float[Tensor, "phrases listed"]:
+        """Scores of every phrase with its own regions; arguments as of `forward`."""
+        return self._of_products(regions * phrases[:, None], logits.softmax(dim=1), "plkw,pk->plw")
+
+    def _of_products(self, products: Tensor, weights: Tensor, weighted_sum: str) -> Tensor:
+        concepts = self.concepts(self.joint(products).relu()).relu().unflatten(-1, (self.num, self.width))
+        return self.last(torch.einsum(weighted_sum, concepts, weights)).squeeze(-1)
 
 
 @register("family", "cite")
@@ -111,6 +120,10 @@ class CITE(TwoBranches):
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """score: the logit of every pair (images, captions)."""
         return {"score": self.score(images["images"], captions["captions"], captions["concepts"])}
+
+    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
+        """The logits of each caption with its own list."""
+        return self.score.of_lists(images["images"], captions["captions"], captions["concepts"])
 
 
 @register("family", "jwae_cite")
@@ -155,6 +168,10 @@ class JWAECITE(JWAE):
     def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
         """score: the logit of every pair (images, captions)."""
         return {"score": self.score(images["images"], captions["captions"], captions["concepts"])}
+
+    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
+        """The logits of each caption with its own list."""
+        return self.score.of_lists(images["images"], captions["captions"], captions["concepts"])
 
     def _concepts(self, batch: Batch) -> Encoded:
         return {"concepts": self.score.weigh(self._sentences(batch))}

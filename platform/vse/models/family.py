@@ -23,6 +23,8 @@ A batch has one row per caption (B); a worker holds its share of them. Vocabular
 | image_group, text_group | (B,), int64 | equal for captions of one image, of one text | training |
 | paired | (B,), bool | whether the image belongs to the caption | `train.unpaired` |
 | true_images | (B, images of the split), bool | images of which the caption is true | `objective.mask=truth` |
+| negatives | (B, number), int64 | rows of images of the same photograph, -1 behind the last | `data.own_negatives` |
+| negative_features | (B, number, channels), float16 | their features | same |
 | sibling, has_sibling | (B, length) float32, (B,) bool | vector of another caption of the image | `Inputs.siblings` |
 | contrast | (B, adversaries, time), int64 | adversaries of the caption, as tokens | `Inputs.contrast` |
 | contrast_lengths | (B, adversaries), int64 | their lengths, 0 if absent | `Inputs.contrast` |
@@ -40,6 +42,7 @@ relational, vsec. All but the first four read more, from the families they name 
 |---|---|---|---|
 | images, captions | (B, dim) | all but univse, scan, jwae_scan; unit vectors unless `unit_codes` is False | any |
 | scores | (B, captions of all workers) | the step, by `scores` of a `pairwise` family | any, instead of both codes |
+| listed, is_listed | (B, 1 + number), (B, number) bool | the step, by `listed_scores` | instead of scores |
 | regions, words | (B, regions, dim), (B, time, dim) | scan, jwae_scan | `score_parts` |
 | images, sentences, bags, bag_mask | (B, dim), (B,) bool | univse, which documents the rest | univse |
 | contrast, contrast_mask | (B, adversaries, dim), (B, adversaries) bool | vsec | vsec |
@@ -212,6 +215,15 @@ class Family(nn.Module):
     def scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "images captions"]:
         """`combine(score_parts(...))` as configured."""
         return self.combine(self.score_parts(images, captions))
+
+    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
+        """Scores of each caption with images of its own list, as `scores` of these pairs.
+
+        Args:
+            images: codes of `encode_images` (captions, listed, ...).
+            captions: codes of `encode_captions`.
+        """
+        return torch.einsum("bld,bd->bl", images["images"], captions["captions"])
 
     def encode_regions(self, batch: Batch) -> Encoded:
         """Codes of the regions of images, for families that read a map: `regions` (images, regions, dim) and, if some

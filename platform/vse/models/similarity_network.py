@@ -7,6 +7,7 @@ their outputs, and two linear layers from it to a logit; no batch normalisation.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from vse.config import knob
@@ -59,3 +60,7 @@ class SimilarityNetwork(TwoBranches):
         rows = max(1, PRODUCTS_AT_ONCE // max(1, t.numel()))
         blocks = [self.judge(block[:, None] * t[None]).squeeze(-1) for block in v.split(rows)]
         return {"score": torch.cat(blocks)}
+
+    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
+        """The logits of each caption with its own list."""
+        return self.judge(images["images"] * captions["captions"][:, None]).squeeze(-1)

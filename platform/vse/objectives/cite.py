@@ -9,7 +9,7 @@ from torch import Tensor
 from vse.config import knob
 from vse.objectives.jwae import JWAELoss
 from vse.objectives.logistic import Logistic
-from vse.objectives.objective import Encoded
+from vse.objectives.objective import BATCH_NEGATIVES, LISTED, Encoded
 from vse.registry import register
 
 L1 = knob(5e-5, "weight of the L1 norm of the concepts' logits (released code)", low=0)
@@ -53,10 +53,12 @@ class JWAECITELoss(JWAELoss):
         config: keys below `objective.`.
     """
 
+    gathers = JWAELoss.gathers | LISTED
     local = JWAELoss.local | {"concepts"}
     sole = MappingProxyType({"jwae_cite": {}})
     families = frozenset(sole)
     semi_supervised = False
+    own_negatives = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(JWAELoss.Config):
@@ -65,10 +67,11 @@ class JWAECITELoss(JWAELoss):
         match: str = knob("mse", "squared error (eq. 8)", choices=("mse",))
         logistic: float = knob(1.0, "weight of CITE's logistic loss (ours)", low=0)
         l1: float = L1
+        batch_negatives: bool = BATCH_NEGATIVES
 
     def __init__(self, config: "JWAECITELoss.Config") -> None:
         super().__init__(config)
-        self._pairs = Logistic(Logistic.Config(mask=config.mask))
+        self._pairs = Logistic(Logistic.Config(mask=config.mask, batch_negatives=config.batch_negatives))
         self.scalars = self._pairs.scalars
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:

@@ -12,13 +12,17 @@ from torch import Tensor
 
 from vse.config import knob
 from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
-from vse.objectives.objective import Encoded, Objective, products, single
+from vse.objectives.objective import BATCH_NEGATIVES, LISTED, Encoded, Objective, listed_scores, products, single
 from vse.registry import ComponentConfig, register
 
 
 def distances(a: Float[Tensor, "rows dim"], b: Float[Tensor, "columns dim"]) -> Float[Tensor, "rows columns"]:
     """Euclidean distances of unit vectors, without gradient for equal ones."""
-    return (2 - 2 * products(a, b)).clamp_min(1e-12).sqrt()
+    return _distance(products(a, b))
+
+
+def _distance(product: Tensor) -> Tensor:
+    return (2 - 2 * product).clamp_min(1e-12).sqrt()
 
 
 def violations(
@@ -47,13 +51,16 @@ def violations(
 class EmbeddingNetworkLoss(Objective):
     """Losses `sent`, between images and captions in both directions, and `text`, between captions.
 
+    With a list of negatives for each caption, `sent` has a term over the images of the lists, in one direction.
+
     Args:
         config: keys below `objective.`.
     """
 
-    gathers = frozenset({"images", "captions", "siblings", "has_sibling"})
+    gathers = frozenset({"images", "captions", "siblings", "has_sibling", *LISTED})
     matching = frozenset({"sent", "text"})
     semi_supervised = True
+    own_negatives = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -67,24 +74,33 @@ class EmbeddingNetworkLoss(Objective):
             low=0,
             only="model=embedding_network model.siblings=true",
         )
-        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="batch_negatives=true")
+        batch_negatives: bool = BATCH_NEGATIVES
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         config, captions = self.config, gathered["captions"]
         own = torch.eye(len(captions), dtype=torch.bool, device=captions.device)
-        excluded = excluded_pairs(gathered, config.mask) | own
-        across = distances(gathered["images"], captions)
-        positives = across.diagonal()
-        losses = {
-            "sent": violations(positives, across, excluded, config.margin, config.most)
-            + violations(positives, across.T, excluded.T, config.margin, config.most)
-        }
+        terms = [self._of_lists(gathered)] if "listed" in gathered else []
+        terms += [self._of_batch(gathered, own)] if not terms or self.batch_negatives else []
+        losses = {"sent": sum(terms[1:], terms[0])}
         if "siblings" in gathered:
             without = excluded_pairs(gathered, "same") | own | ~gathered["has_sibling"][:, None]
-            near = (2 - 2 * (single(captions) * single(gathered["siblings"])).sum(1)).clamp_min(1e-12).sqrt()
+            near = _distance((single(captions) * single(gathered["siblings"])).sum(1))
             among = distances(captions, captions)
             losses["text"] = violations(near, among, without, config.margin, config.most)
         return losses
+
+    def _of_batch(self, gathered: Encoded, own: Tensor) -> Tensor:
+        config = self.config
+        excluded = excluded_pairs(gathered, config.mask) | own
+        across = distances(gathered["images"], gathered["captions"])
+        positives = across.diagonal()
+        over_captions = violations(positives, across, excluded, config.margin, config.most)
+        return over_captions + violations(positives, across.T, excluded.T, config.margin, config.most)
+
+    def _of_lists(self, gathered: Encoded) -> Tensor:
+        own, others, there = listed_scores(gathered)
+        return violations(_distance(own), _distance(others), ~there, self.config.margin, self.config.most)
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "text": self.config.neighbours}

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vse.adversaries.negatives import NegativeCounts
+from vse.config import knob
 
 Encoded = Mapping[str, Tensor]
 
@@ -36,6 +37,23 @@ def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
     if "scores" in gathered:
         return single(gathered["scores"])
     return products(gathered["images"], gathered["captions"])
+
+
+LISTED = frozenset({"listed", "is_listed"})
+BATCH_NEGATIVES: bool = knob(
+    True, "also the other pairs of the batch are negatives, next to lists", only="data.own_negatives>0"
+)
+
+
+def listed_scores(gathered: Encoded) -> tuple[Float[Tensor, " items"], Float[Tensor, "items negatives"], Tensor]:
+    """(scores of captions with their own images, with the negatives of their lists, mask of the negatives there are).
+
+    A caption whose image is not known (`paired`) has no negatives.
+    """
+    listed, there = single(gathered["listed"]), gathered["is_listed"]
+    if "paired" in gathered:
+        there = there & gathered["paired"][:, None]
+    return listed[:, 0], listed[:, 1:], there
 
 
 class ContrastDraws(NamedTuple):
@@ -73,12 +91,14 @@ class Objective:
         sole: families with parts that only this objective trains, and the settings for which that holds. They train
             with no other objective.
         semi_supervised: whether batches may hold items without a known partner (`paired`).
+        own_negatives: whether it compares each caption with its own negatives (`listed`), if batches hold some.
+        batch_negatives: whether it then compares the pairs of a batch too.
         negatives: what batches must draw, for objectives over components.
         adversaries: what batches must draw, for objectives over adversaries.
         scalars: learnable scalars that the family holds for it, with initial values.
     """
 
-    gathers: frozenset[str] = frozenset({"images", "captions", "scores"})
+    gathers: frozenset[str] = frozenset({"images", "captions", "scores", *LISTED})
     ragged: frozenset[str] = frozenset()
     local: frozenset[str] = frozenset()
     averaged: frozenset[str] = frozenset()
@@ -87,12 +107,14 @@ class Objective:
     families: frozenset[str] | None = None
     sole: Mapping[str, Mapping[str, object]] = MappingProxyType({})
     semi_supervised: bool = False
+    own_negatives: bool = False
     negatives: NegativeCounts | None = None
     adversaries: ContrastDraws | None = None
     scalars: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, config: Any) -> None:
         self.config: Any = config
+        self.batch_negatives: bool = getattr(config, "batch_negatives", True)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         """Losses by name, each summed over captions; a loss of weight 0 may be left out.

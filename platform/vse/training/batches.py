@@ -65,6 +65,14 @@ def image_batch(features: np.ndarray, rows: np.ndarray) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(features[rows]))
 
 
+def features_wanted(batch: Batch, image: str) -> dict[str, Tensor]:
+    """Rows of images whose features a batch needs, by the name that the features get; row 0 stands for no image."""
+    wanted = {image: batch["image_group"]}
+    if "negatives" in batch:
+        wanted["negative_features"] = batch["negatives"].clamp_min(0)
+    return wanted
+
+
 @runtime_checkable
 class Extra(Protocol):
     """Adds tensors to a batch, one row per caption, as functions of caption and epoch alone."""
@@ -101,7 +109,8 @@ class Collator:
         batch = self.without_features(captions, epoch)
         if self.pixels is not None:
             return batch | self.pixels(batch["image_group"], epoch)
-        batch[self.image] = image_batch(self.examples.features[self.image], batch["image_group"].numpy())
+        for name, rows in features_wanted(batch, self.image).items():
+            batch[name] = image_batch(self.examples.features[self.image], rows.numpy())
         return batch
 
     def without_features(self, captions: np.ndarray, epoch: int) -> Batch:
@@ -358,4 +367,7 @@ class Transfer:
         return self._with_features(there)
 
     def _with_features(self, there: Batch) -> Batch:
-        return there | {name: table.index_select(0, there["image_group"]) for name, table in self.kept.items()}
+        with_features = dict(there)
+        for image, table in self.kept.items():
+            with_features |= {name: table[rows] for name, rows in features_wanted(there, image).items()}
+        return with_features

@@ -11,7 +11,7 @@ from vse.adversaries.vsec.candidates import NAMED, Rules
 from vse.config import group, knob, override, part
 from vse.errors import InputError
 from vse.features.backbone import PRECISIONS
-from vse.models.family import Inputs
+from vse.models.family import Family, Inputs
 from vse.objectives.objective import ContrastDraws, Objective
 from vse.registry import ComponentConfig
 from vse.text.encoder import NoEncoder
@@ -217,7 +217,28 @@ def check_objective(config: RunConfig) -> None:
     objective.check(config.model)
     if registry.component("family", family).pairwise and "scores" not in objective.gathers:
         raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")
+    _check_own_negatives(config, name, objective)
     adversaries_wanted(config)
+
+
+def own_negatives(config: RunConfig) -> int:
+    """Negatives that a batch holds of each caption; 0 for data without `data.own_negatives`."""
+    return getattr(config.data, "own_negatives", 0)
+
+
+def _check_own_negatives(config: RunConfig, name: str, objective: Objective) -> None:
+    number = own_negatives(config)
+    if number and not objective.own_negatives:
+        able = ", ".join(n for n in registry.names("objective") if registry.component("objective", n).own_negatives)
+        raise InputError(
+            f"data.own_negatives={number}: objective={name} takes no negatives of each caption ({able} do); use "
+            "data.own_negatives=0"
+        )
+    family = registry.component("family", registry.name_of("family", config.model))
+    if number and family.pairwise and family.listed_scores is Family.listed_scores:
+        raise InputError(f"data.own_negatives={number}: this family does not score lists; use data.own_negatives=0")
+    if number and config.train.finetune:
+        raise InputError(f"data.own_negatives={number}: goes with frozen features; use train.finetune=false")
 
 
 def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:

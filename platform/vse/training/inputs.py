@@ -45,6 +45,7 @@ from vse.training.batches import (
 )
 from vse.training.config import RunConfig, adversaries_wanted, family_inputs, identity
 from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
+from vse.training.own_negatives import own_negatives_of
 
 T = TypeVar("T")
 
@@ -153,6 +154,7 @@ class TrainingInputs:
     val: Examples
     truth: np.ndarray | None = None  # (images, captions) of the training split, for the control arm that knows
     contrast: ContrastSampler | None = None
+    extras: tuple[Extra, ...] = ()  # further tensors of the training batches
     coverage: Mapping[str, float] = field(default_factory=dict)  # of the vocabulary by word vectors
     states: Sentences | None = None  # of words of any text, for a family that reads them
 
@@ -213,6 +215,7 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         val=examples(val),
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
         contrast=contrast,
+        extras=own_negatives_of(config, material.records),
         coverage=shares,
         states=material.sentences if inputs.states else None,
     )
@@ -301,7 +304,7 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
 
     An epoch passes over all captions, or without `train.unpaired` over the captions with a known image.
     """
-    captions, extras = known_captions(config, data.train), list[Extra]()
+    captions, extras = known_captions(config, data.train), list(data.extras)
     if config.train.unpaired:
         name = registry.name_of("objective", config.objective)
         if not registry.component("objective", name).semi_supervised:

@@ -94,7 +94,11 @@ def step_losses(
     """
     family = bare(model)
     encoded = dict(model(batch, phase)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
-    if family.pairwise <= encoded.keys() and family.pairwise:
+    if "negatives" in batch and "captions" in encoded:
+        encoded["listed"] = _listed_scores(family, batch, encoded)
+        encoded["is_listed"] = batch["negatives"] >= 0
+    both = objective.batch_negatives or "listed" not in encoded
+    if both and family.pairwise and family.pairwise <= encoded.keys():
         encoded["scores"] = family.scores(encoded, gather(encoded, family.pairwise, ragged=family.pairwise))
     gathered = gather(encoded, objective.gathers | set(BOOKKEEPING), ragged=objective.ragged)
     scalars = family.scalars()
@@ -117,6 +121,16 @@ def step_losses(
         for name in sorted(objective.local & logged.keys()):
             torch.distributed.all_reduce(logged[name])
     return total, logged
+
+
+def _listed_scores(family: Family, batch: Mapping[str, Tensor], encoded: Mapping[str, Tensor]) -> Tensor:
+    """Scores (batch, 1 + negatives) of each caption with its own image and with its negatives, in their order."""
+    features = batch["negative_features"]
+    shape = features.shape[:2]
+    draw = batch["draw"].repeat_interleave(shape[1])
+    codes = family.encode_images({family.inputs.image: features.flatten(0, 1), "draw": draw})
+    listed = {name: torch.cat([encoded[name][:, None], code.unflatten(0, shape)], 1) for name, code in codes.items()}
+    return family.listed_scores(listed, encoded)
 
 
 def _captions_of(name: str, objective: Objective, gathered: Mapping[str, Tensor]) -> Tensor | int:

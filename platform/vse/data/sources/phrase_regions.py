@@ -52,6 +52,12 @@ class PhraseRegions(Source):
         negative: float = knob(0.3, "overlap from which on a region is no negative of a phrase", above=0, high=1)
         most: int = knob(10, "positive regions of a phrase in training; 0: all (ours)", low=0)
         truth: bool = knob(True, "the phrase's own box is a positive region too (ours)")
+        own_negatives: int = knob(
+            0,
+            "negatives of a phrase, drawn in each epoch from the regions of its photograph that overlap its box by "
+            "less than `negative`; 0: the other pairs of a batch",
+            low=0,
+        )
         background: int = knob(10, "training regions of a photograph besides positive ones (ours)", low=0)
         complete: tuple[str, ...] = knob(("test",), "splits whose regions are all proposals")
         geometry: bool = knob(False, "append left, top, right, bottom and area to the features, as CITE does")
