@@ -19,6 +19,7 @@ from vse.features.rejects import path_lines
 from vse.stages.describe import describe, of_data
 from vse.stages.extract import ExtractionConfig, check_features, extract, features_fingerprint, kept_features
 from vse.stages.local_inputs import check_reach
+from vse.stages.region_maps import extracted
 from vse.training.config import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
 
@@ -40,8 +41,9 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace).check_writable()
     if options.extraction.workers != 0:
         list(check_reach(config, request.workspace, options.ray, _outputs(request), captions=False))
-    records, source, outputs = describe(config, workspace), registry.build("source", config.data), _outputs(request)
-    _check(request, records)
+    described, source = describe(config, workspace), registry.build("source", config.data)
+    _check(request, described)
+    records, outputs = extracted(config, described, _outputs(request))
     root = source.image_root
     fingerprint = features_fingerprint(records, config.features.backbone, outputs, root, config.features.precision)
     folder = workspace.features(dataset_name(records), fingerprint)

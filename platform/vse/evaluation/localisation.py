@@ -13,6 +13,9 @@ from vse.data.records import Box, Split
 from vse.data.regions import around, iou, sides_of, split_uri
 from vse.evaluation.metrics import ranks_among
 
+WHOLE = (0.0, 0.0, 1.0, 1.0)
+CENTRE = (0.1, 0.1, 0.9, 0.9)  # the best of the sizes 0.4 to 1 on the training phrases of 593 Flickr30k photographs
+
 
 @dataclass(frozen=True, eq=False)
 class Photograph:
@@ -70,12 +73,14 @@ class Localised:
         possible: Whether any proposal does.
         chance: The share of the proposals that do.
         whole: Whether the whole picture does.
+        centre: Whether the box `CENTRE` does.
     """
 
     hits: Mapping[int, Float[np.ndarray, " phrases"]]
     possible: Bool[np.ndarray, " phrases"]
     chance: Float[np.ndarray, " phrases"]
     whole: Bool[np.ndarray, " phrases"]
+    centre: Bool[np.ndarray, " phrases"]
 
 
 def localised(photograph: Photograph, scores: Float[Tensor, "phrases proposals"], ks: Sequence[int]) -> Localised:
@@ -96,7 +101,6 @@ def localised(photograph: Photograph, scores: Float[Tensor, "phrases proposals"]
     hits = {k: np.zeros(len(right)) for k in ks}
     for k in ks:
         hits[k][ranks.queries.cpu().numpy()] = ranks.hits(k).cpu().numpy()
-    picture = np.array([[0.0, 0.0, 1.0, 1.0]])
-    whole = iou(photograph.boxes, picture)[:, 0] >= RIGHT
+    whole, centre = (iou(photograph.boxes, np.array([WHOLE, CENTRE])) >= RIGHT).T
     possible = np.asarray(right.any(axis=1))
-    return Localised(hits, possible, right.mean(axis=1), whole)
+    return Localised(hits, possible, right.mean(axis=1), whole, centre)

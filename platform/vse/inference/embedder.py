@@ -31,6 +31,7 @@ from vse.inference.picture_maps import (
 )
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
+from vse.stages.region_maps import regions_from_maps
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
@@ -293,6 +294,8 @@ class Embedder:
         """Raises InputError if the run was trained on ready-made features, which have no backbone."""
         if not hasattr(self._backbone, "transform"):
             raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
+        if regions_from_maps(self.trained.config):
+            raise InputError(f"{self.trained.checkpoint}: reads regions pooled from maps, not pictures")
 
     def inference_settings(self, alpha: float | None) -> dict[str, float]:
         """The arguments of the family's `combine` for an alpha. Raises InputError if the family has none."""

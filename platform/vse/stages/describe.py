@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from vse import registry
 from vse.data.records import Records
+from vse.data.regions import split_uri
 from vse.data.source import rejects
 from vse.errors import InputError, by_reason
 from vse.storage.damage import remove_damaged
@@ -49,10 +50,10 @@ def _kept(folder: Folder) -> Records:
 
 
 def without(records: Records, rejected: Set[str]) -> Records:
-    """The records less some images and their captions."""
+    """The records less some images, their regions, and the captions of both."""
     if not rejected:
         return records
-    images = tuple(image for image in records.images if image.id not in rejected)
+    images = tuple(image for image in records.images if not {image.id, split_uri(image.id)[0]} & rejected)
     return records.of_images(images, {**records.source, "rejected": sorted(rejected)})
 
 

@@ -35,6 +35,7 @@ from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.stages.disk_room import check_room
+from vse.stages.region_maps import extracted, regions_from_maps
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig
@@ -68,6 +69,7 @@ def extract_features(
 
     A store with further outputs is used too. ray: settings of Ray, if it is needed.
     """
+    records, outputs = extracted(config, records, outputs)
     known = workspace.external.answer([*_features_question(config), *sorted(outputs)])
     if known is not None:
         store = FeatureStore.find(workspace.features(dataset_name(records), known))
@@ -95,6 +97,7 @@ def kept_features(
     config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
 ) -> FeatureStore | None:
     """The committed store of these outputs, and perhaps of others; None if features are still to be made."""
+    records, outputs = extracted(config, records, outputs)
     backbone = config.features.backbone
     others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
@@ -121,12 +124,17 @@ def stored_features(
 ) -> StoredFeatures:
     """What `extract_features` gives, for training to read; made again if a damaged file shows."""
     make = functools.partial(extract_features, config, workspace, records, outputs, ray)
-    kind = RegionFeatures if getattr(config.data, "geometry", False) else StoredFeatures
-    return kind(make(), str(workspace.cache().local()), make)
+    store, cache = make(), str(workspace.cache().local())
+    pooled, with_geometry = regions_from_maps(config), getattr(config.data, "geometry", False)
+    if pooled or with_geometry:
+        return RegionFeatures(store, cache, make, pooled=pooled, with_geometry=with_geometry)
+    return StoredFeatures(store, cache, make)
 
 
 def features_identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:
     """What a run's features are, whichever store holds them and whatever else is in it."""
+
+    records, (output,) = extracted(config, records, (output,))
 
     def look() -> str:
         root = registry.build("source", config.data).image_root
@@ -368,6 +376,7 @@ def check_features(config: RunConfig, records: Records, outputs: Sequence[str], 
         InputError: the backbone lacks an output, its file of weights does not fit, ready-made arrays have other rows
             than are wanted, or the disk of the workspace has no room for the features.
     """
+    records, outputs = extracted(config, records, tuple(outputs))
     backbone = registry.build("backbone", config.features.backbone)
     backbone.check(outputs)
     check_rows(config, records, outputs)

@@ -13,6 +13,7 @@ from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of
 from vse.data.records import Records
+from vse.data.regions import split_uri
 from vse.data.source import source_of
 from vse.errors import InputError, by_reason
 from vse.features.arrays import ReadyMade
@@ -293,10 +294,11 @@ def _with_features(records: Records, store: FeatureStore) -> Records:
     for split in ("train", "val"):
         if split not in left.split_names:
             images = records.split(split).images
-            reasons = by_reason(store.rejects[image.id] for image in images)
+            said = [store.rejects.get(image.id) or store.rejects[split_uri(image.id)[0]] for image in images]
+            reasons = by_reason(said)
             raise InputError(
                 f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them ({reasons}); for "
-                f"one, {images[0].id!r}: {store.rejects[images[0].id]}; each is listed in "
+                f"one, {images[0].id!r}: {said[0]}; each is listed in "
                 f"{store.folder.address(REJECTS)}"
             )
     return left

@@ -16,6 +16,7 @@ from vse.features.shards import half
 from vse.features.tuned_backbone import FILE, fill, tuned
 from vse.models.family import Family
 from vse.presets import from_data
+from vse.stages.region_maps import regions_from_maps
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import prefetched
 from vse.storage.weights import read_weights
@@ -44,6 +45,8 @@ def check_tuning(config: RunConfig) -> None:
         raise InputError(f"train.finetune=true: features.backbone={name} has no network; choose one that reads images")
     if getattr(config.data, "geometry", False):
         raise InputError("train.finetune=true: data.geometry=true appends numbers to features; use data.geometry=false")
+    if regions_from_maps(config):
+        raise InputError("train.finetune=true: trains on squares of pixels of each region; use data.regions=cropped")
     if backbone.transform.num_crops > 1:
         raise InputError(
             "train.finetune=true: trains on one square of a picture; use features.backbone.transform=crop or scale"

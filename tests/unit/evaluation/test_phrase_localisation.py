@@ -71,7 +71,7 @@ def test_recall_by_enumeration() -> None:
     context, task = _context(records), PhraseLocalisationTask()
     values, pictures, outcomes = measured(task, context)
     hits = dict.fromkeys((1, 5, 10), 0)
-    possible = whole = phrases = 0
+    possible = whole = centre = phrases = 0
     chance = 0.0
     split, codes = context.split, context.codes
     for photograph in {split_uri(image.id)[0] for image in split.images}:
@@ -91,8 +91,9 @@ def test_recall_by_enumeration() -> None:
                 hits[k] += any(ranked[:k])
             possible, phrases, chance = possible + any(ranked), phrases + 1, chance + sum(ranked) / 25
             whole += _iou(box, (0, 0, 1, 1)) >= 0.5
+            centre += _iou(box, (0.1, 0.1, 0.9, 0.9)) >= 0.5
     expected = {f"r{k}": count for k, count in hits.items()}
-    expected |= {"upper_bound": possible, "chance": chance, "whole": whole}
+    expected |= {"upper_bound": possible, "chance": chance, "whole": whole, "centre": centre}
     assert phrases > 10
     assert values == pytest.approx({f"phrase_localisation/{k}": 100 * v / phrases for k, v in expected.items()})
     assert 0 < hits[1] < hits[5] < hits[10] <= possible
@@ -116,6 +117,7 @@ def test_a_phrase_without_a_right_region_is_missed() -> None:
     np.testing.assert_array_equal(met.possible, [False, True, True])
     np.testing.assert_allclose(met.chance, [0, 1 / 3, 1 / 3])
     np.testing.assert_array_equal(met.whole, [False, True, False])
+    np.testing.assert_array_equal(met.centre, [False, True, False])
 
 
 def test_photographs_hold_their_own_regions_and_phrases() -> None:

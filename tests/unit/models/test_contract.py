@@ -65,7 +65,7 @@ def test_every_key_that_is_written_is_some_batch_s() -> None:
             seen |= {"sentence"}
     family = make_family("vsec", DATA.context, text="states")
     seen |= DATA.collator(family, make_objective("vsec"))(np.arange(5), 1).keys()
-    assert seen | {"paired", "true_images"} == BATCH.keys()
+    assert seen | {"paired", "true_images", "negatives", "negative_features"} == BATCH.keys()
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -55,11 +55,17 @@ class PhraseRegions(Source):
         own_negatives: int = knob(
             0,
             "negatives of a phrase, drawn in each epoch from the regions of its photograph that overlap its box by "
-            "less than `negative`; 0: the other pairs of a batch",
+            "less than `negative`, besides the other pairs of a batch",
             low=0,
         )
         background: int = knob(10, "training regions of a photograph besides positive ones (ours)", low=0)
         complete: tuple[str, ...] = knob(("test",), "splits whose regions are all proposals")
+        regions: str = knob(
+            "cropped",
+            "features of a region: of its pixels, scaled to the square of the network, or the mean of the photograph's "
+            "map over it, in which cells count by their overlap (ours)",
+            choices=("cropped", "pooled"),
+        )
         geometry: bool = knob(False, "append left, top, right, bottom and area to the features, as CITE does")
         seed: int = knob(0, "seed of jittered boxes and of the choice of the background", low=0)
 

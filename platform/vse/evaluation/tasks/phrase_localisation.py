@@ -36,7 +36,11 @@ class PhraseLocalisationTask(Task):
         bound = Metric(name=f"{HEAD}/upper_bound", heading="upper bound", group="phrase localisation", main=False)
         baselines = [
             Metric(name=f"{HEAD}/{name}", heading="R@1", group=f"phrase localisation, {title}", main=False)
-            for name, title in (("chance", "a random region"), ("whole", "the whole picture"))
+            for name, title in (
+                ("chance", "a random region"),
+                ("whole", "the whole picture"),
+                ("centre", "the middle of the picture"),
+            )
         ]
         return (*recalls, bound, *baselines)
 
@@ -88,6 +92,7 @@ def _hits(met: list[Localised]) -> dict[str, list[np.ndarray]]:
         "upper_bound": [each.possible.astype(np.float64) for each in met],
         "chance": [each.chance for each in met],
         "whole": [each.whole.astype(np.float64) for each in met],
+        "centre": [each.centre.astype(np.float64) for each in met],
     }
 
 

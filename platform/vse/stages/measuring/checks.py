@@ -18,6 +18,7 @@ from vse.stages.measuring.options import SharedOptions, Size, protocol_of, size_
 from vse.stages.measuring.other_data import adversary_words, keys_of, on_other_data, rename_keys, words_of
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
+from vse.stages.region_maps import regions_from_maps
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig, family_inputs
@@ -123,7 +124,9 @@ def _one_view(config: RunConfig) -> bool:
 
 
 def _transform(config: RunConfig) -> Any:
-    """The transform of the backbone; None for ready-made features."""
+    """The transform of the backbone; None for ready-made features, and for regions of its maps."""
+    if regions_from_maps(config):
+        return None
     return getattr(registry.build("backbone", config.features.backbone), "transform", None)
 
 
