@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vse.determinism import repeatable
 from vse.errors import Diverged
-from vse.models.family import Family, Phase
+from vse.models.family import Encoded, Family, Phase
 from vse.objectives.objective import Objective
 from vse.training.collectives import gather, world
 from vse.training.config import HALF, OptimConfig
@@ -123,7 +123,7 @@ def step_losses(
     return total, logged
 
 
-def _listed_scores(family: Family, batch: Mapping[str, Tensor], encoded: Mapping[str, Tensor]) -> Tensor:
+def _listed_scores(family: Family, batch: Mapping[str, Tensor], encoded: Encoded) -> Tensor:
     """Scores (batch, 1 + negatives) of each caption with its own image and with its negatives, in their order."""
     features = batch["negative_features"]
     shape = features.shape[:2]

@@ -38,7 +38,7 @@ def test_only_photographs_are_extracted(tmp_path: Path) -> None:
     side = round(maps[photographs[0]].shape[0] ** 0.5)
     for region, row in list(zip(regions, found, strict=True))[::7]:
         grid = maps[split_uri(region)[0]].reshape(side, side, -1)
-        left, top, right, bottom = sides_of(region) or ()
+        left, top, right, bottom = sides_of(region) or (0.0, 0.0, 1.0, 1.0)
         total, weight = 0.0, 0.0
         for y in range(side):
             for x in range(side):
