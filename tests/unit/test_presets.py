@@ -24,7 +24,7 @@ def test_is_whole_and_valid(name):
     objective = registry.build("objective", config.objective)
     assert (objective.negatives is not None) <= inputs.components  # negatives need a family with components
     assert registry.name_of("family", config.model)
-    assert name.endswith(("coco", "flickr30k", "scenes", "small", "flickr8k", "tiny"))
+    assert name.endswith(("coco", "flickr30k", "scenes", "small", "flickr8k", "photographs", "tiny"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -41,7 +41,7 @@ def _on_few_scenes(name: str) -> RunConfig:
 
 
 def _on_photographs(name: str) -> RunConfig:
-    """The same on hundreds of photographs; sizes and schedule were chosen on the 100 validation images of 792."""
+    """The same on hundreds of photographs."""
     config = preset(name)
     backbone = TimmBackbone.Config(arch="tf_efficientnet_lite1", transform="scale")
     text = replace(

@@ -18,7 +18,7 @@ from vse.sweeps.ledger import Ledger
 from vse.sweeps.objective import ObjectivePlan, make_plan
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
 from vse.sweeps.plan import SweepCall
-from vse.sweeps.trial import objective_of
+from vse.sweeps.trial import mean_pairs, objective_of
 from vse.workspace.layout import Workspace
 
 
@@ -184,12 +184,17 @@ def test_the_best_preset_is_that_configuration(
 def test_objectives() -> None:
     metrics = {"val/rsum": 300.0}
     metrics |= {f"val/attack_{n}/pair_accuracy": v for n, v in (("object", 60), ("attribute", 70), ("relation", 80))}
-    assert objective_of(metrics, "rsum") == 300.0
-    assert objective_of(metrics, "pairs") == 70.0
-    assert objective_of(metrics, "both") == (50.0 + 70.0) / 2
+
+    def value(objective: str, **changes: float) -> float:
+        found = metrics | {f"val/attack_{name}/pair_accuracy": number for name, number in changes.items()}
+        return objective_of(found | mean_pairs(found), objective)
+
+    assert value("rsum") == 300.0
+    assert value("pairs") == 70.0
+    assert value("both") == (50.0 + 70.0) / 2
+    with pytest.raises(InputError, match=r"sweep\.objective=pairs: nan"):
+        value("pairs", object=float("nan"))
     del metrics["val/attack_object/pair_accuracy"]  # the split has no such adversaries
-    assert objective_of(metrics, "pairs") == 75.0
+    assert value("pairs") == 75.0
     with pytest.raises(InputError, match=r"sweep\.objective=both: nan"):
         objective_of({"val/rsum": 300.0}, "both")
-    with pytest.raises(InputError, match=r"sweep\.objective=pairs: nan"):
-        objective_of({**metrics, "val/attack_object/pair_accuracy": float("nan")}, "pairs")

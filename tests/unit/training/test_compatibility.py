@@ -11,7 +11,7 @@ from vse.models.univse import Aggregation
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.train import run_training
-from vse.training.config import check_objective
+from vse.training.config import RunConfig, check_objective
 from vse.training.step import step_losses
 from vse.workspace.layout import Workspace
 
@@ -42,8 +42,14 @@ CASES = [(family, variant) for family in registry.names("family") for variant in
 OBJECTIVES = registry.names("objective")
 
 
-def _configured(family, variant, objective):
+def frame_of(family: str) -> RunConfig:
+    """A preset of a family, without negatives of each caption, which not every objective takes."""
     frame = preset(PRESETS.get(family, f"{family}_scenes"))
+    return override(frame, {"data.own_negatives": 0}) if hasattr(frame.data, "own_negatives") else frame
+
+
+def _configured(family, variant, objective):
+    frame = frame_of(family)
     changes = {f"model.{key}": value for key, value in variant.items()} | {"objective": objective}
     for of, needed in (NEEDED[item] for item in variant.items() if item in NEEDED):
         changes |= needed if of == objective else {}

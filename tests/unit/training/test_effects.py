@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.synthetic import make_family, make_objective, synthetic
-from tests.unit.training.test_compatibility import PRESETS
+from tests.unit.training.test_compatibility import frame_of
 from vse import presets, registry
 from vse.config import check_range, flatten, override, walk
 from vse.errors import InputError
@@ -66,7 +66,7 @@ NEVER_MET = {"jwae_cite": {"text=gru", "match=hinge"}, "jwae_scan": {"model.text
 
 
 def _config(family: str, changes: dict[str, Any]) -> RunConfig:
-    frame = preset(PRESETS.get(family, f"{family}_scenes"))
+    frame = frame_of(family)
     own = {f.name for f in dataclasses.fields(frame.model)}
     keys = {f"{'model' if name in own else 'objective'}.{name}": v for name, v in changes.items() if name != "vectors"}
     objective = next((n for n in (family, family.split("_")[0]) if n in registry.names("objective")), "ranking")
