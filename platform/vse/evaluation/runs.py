@@ -123,6 +123,6 @@ class Runs(Protocol):
         """The picture of an image of the data set, RGB. Raises InputError if it cannot be read."""
         ...
 
-    def initial_family(self) -> Family:
-        """The family with the weights that training began with, in eval mode."""
+    def initial_family(self) -> Family | None:
+        """The family with the weights that training began with, in eval mode; None if its inputs changed since."""
         ...

@@ -92,7 +92,8 @@ def _other_data(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 
 def table(systems: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Markdown: a row for each system and side, each cell with the mean before training and after it with interval."""
+    """Markdown: a row for each system and side. A cell has the mean before training, if it was measured, and the mean
+    after it with interval."""
     heads = [f"{heading}, %" if unit == "share" else heading for heading, unit, _ in COLUMNS.values()]
     lines = [f"| system | codes of | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 2)}"]
     for name, system in systems.items():
@@ -107,11 +108,11 @@ def _cell(numbers: Mapping[str, Sequence[float | None]], side: str, metric: str)
         return "none"
     _, unit, digits = COLUMNS[metric]
     factor, digits = (100, digits - 2) if unit == "share" else (1, digits)
-    (mean, half), (before, _) = numbers[f"{side}/{metric}"], numbers[f"{side}/{BEFORE}{metric}"]
+    (mean, half), (before, _) = numbers[f"{side}/{metric}"], numbers.get(f"{side}/{BEFORE}{metric}", (None, None))
     assert mean is not None
-    assert before is not None
+    start = "" if before is None else f"{factor * before:.{digits}f} → "
     spread = "" if half is None else f" ± {factor * half:.{digits}f}"
-    return f"{factor * before:.{digits}f} → {factor * mean:.{digits}f}{spread}"
+    return f"{start}{factor * mean:.{digits}f}{spread}"
 
 
 def _interval(values: Sequence[float]) -> list[float | None]:

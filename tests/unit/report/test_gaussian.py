@@ -48,6 +48,8 @@ def test_systems_stand_below_each_other_and_the_newest_numbers_count(tmp_path: P
     again = add_system(out, "jWAE", "one", CONFIG, {0: measured(1)})
     assert again[2].startswith("| jWAE | images | 0.10 → 2.00 |")  # no interval of a single seed
     assert again[4:] == lines[4:]
+    after = {key: value for key, value in measured(1).items() if "/before/" not in key}
+    assert add_system(out, "tuned", "three", CONFIG, {0: after})[-1].startswith("| tuned | captions | 2.00 |")
 
 
 def test_systems_on_other_data_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from vse.inference.embedder import Embedder
 from vse.inference.served_model import pack
 from vse.presets import preset
 from vse.stages import pipeline
+from vse.stages.measuring.stage import measure_run
 from vse.stages.train import Result, run_training
 from vse.stages.trained import encode_split, load_run
 from vse.stages.tuning import check_tuning
@@ -79,6 +80,20 @@ def test_a_tuned_run_serves_raw_pictures(space: Workspace, tuned: Result) -> Non
     served = Embedder.open(packed)
     assert served.trained.config.features.backbone.weights == packed.address(FILE)  # type: ignore[attr-defined]
     np.testing.assert_allclose(served.encode_images(uris), codes, atol=2e-3)
+
+
+def test_gaussian_codes_of_a_tuned_run_have_no_rows_before_training(tmp_path: Path) -> None:
+    """Its features are those of the tuned backbone, which no initial weights have read."""
+    space = Workspace.open(str(tmp_path))
+    small = SHORT | {"data.num_test": 20}
+    config = override(preset("jwae_mse_small"), {key: value for key, value in small.items() if key != "model.dim"})
+    kinds = {}
+    for name, changes in (("frozen", {}), ("tuned", TUNED)):
+        run = run_training(override(config, changes), space)
+        kinds[name] = measure_run(run.folder, space, ["gaussian_codes"]).keys()
+    before = {key for key in kinds["frozen"] if "/before/" in key}
+    assert len(before) == len(kinds["frozen"]) / 2 > 0
+    assert kinds["tuned"] == kinds["frozen"] - before
 
 
 def test_a_warm_start_begins_with_the_weights_of_its_run(

@@ -34,7 +34,10 @@ NUMBERS = {
 
 @register("task", "gaussian_codes")
 class GaussianCodesTask(Task):
-    """How far codes are from N(0, I), before and after training: moments, distances, discriminators."""
+    """How far codes are from N(0, I), before and after training: moments, distances, discriminators.
+
+    Runs with a fine-tuned backbone have no numbers before training.
+    """
 
     needs = (ONE_RUN, OWN_DATA, CODES)
     scope = Scope.SPLIT
@@ -66,6 +69,7 @@ class GaussianCodesTask(Task):
         return {
             f"gaussian_{side}/{when}{name}": value
             for when, family in (("", context.runs.families[0]), (BEFORE, context.runs.initial_family()))
+            if family is not None
             for side, numbers in gaussian_numbers(family, examples).items()
             for name, value in numbers.items()
         }

@@ -35,7 +35,7 @@ from vse.stages.measuring.word_sources import vectors_of
 from vse.stages.measuring.work import computed
 from vse.stages.parse import language_fingerprint, parse_texts_to, parser_of
 from vse.stages.train import build_family
-from vse.stages.trained import Trained, encode_split, unencoded_adversaries
+from vse.stages.trained import Trained, encode_split, read_config, unencoded_adversaries
 from vse.storage.folder import Folder
 from vse.text.components import Components
 from vse.text.parse import Parse
@@ -327,9 +327,12 @@ class Members:
         device = next(self.each[0].trained.family.parameters(), torch.zeros(0)).device
         return computed(jobs, device, self.folder, "train probes")
 
-    def initial_family(self) -> Family:
-        """The first member's family as its training began, where its trained parameters are."""
+    def initial_family(self) -> Family | None:
+        """The first member's family as its training began, where its trained parameters are; None if its backbone was
+        trained too: the features at hand are those of the tuned one."""
         trained, material = self.each[0].trained, self.each[0].material
+        if read_config(trained.checkpoint).train.finetune:
+            return None
         family = build_family(trained.config, training_inputs(trained.config, material, trained.family.inputs))
         return family.to(next(trained.family.parameters()).device).eval()
 
