@@ -81,7 +81,7 @@ def batch(hosts: Hosts, command: tuple[str, ...], *, signal_when: str = "") -> s
     if signal_when:
         met = f"until {signal_when} || ! kill -0 $! 2> /dev/null; do sleep 0.2; done"
         script = script.replace("bash ", "exec bash ", 1)
-        script = f"({script}) & {met}; kill -USR1 $!; wait $!"
+        script = f"true; ({script}) & {met}; kill -USR1 $!; wait $!"  # `cd && (...) &` would be one more shell
     return hosts.run(script, name="node1", timeout=900)
 
 
