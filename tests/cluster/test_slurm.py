@@ -1,36 +1,58 @@
-"""The batch file of Slurm on two hosts of one machine, with `srun` and `scontrol` played by scripts."""
+"""The batch file of Slurm on two hosts of one machine, with Slurm's own daemons: a sweep is preempted and continues."""
 
+import os
 import re
 import shlex
-import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.hosts import HOME, WORKSPACE, Hosts, why_not
+from tests.cluster.hosts import WORKSPACE, Hosts, why_not
 from tests.cluster.test_hosts import results
 from tests.jobs.processes import ROOT, run
 
 FILE = ROOT / "slurm" / "sweep.sbatch"
 NAMES = ("node1", "node2")
-SWEEP = ("--preset", "univse_tiny", "sweep.seeds=0,1", "train.epochs=4")
+SWEEP = ("sweep", "alpha", "--preset", "univse_tiny", "sweep.seeds=0,1", "train.epochs=4")
+PROGRAMS = ("slurmctld", "slurmd", "munged")
 
-# Slurm starts a task on every node, with the environment of the batch script, and ends with the worst status.
-_SRUN = """#!/bin/bash
-while [[ $1 == --* ]]; do shift; done
-command="$(export -p); export HOME={home}; $(printf '%q ' "$@")"
-for address in {addresses}; do
-  ssh -n -i {workspace}/key -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR \\
-    root@$address "$command" & tasks+=($!)
-done
-status=0
-for task in ${{tasks[@]}}; do wait $task || status=$?; done
-exit $status
+_CONFIGURATION = """
+ClusterName=vse
+SlurmctldHost=node1({node1})
+SlurmUser=root
+SlurmdUser=root
+AuthInfo=cred_expire=5
+StateSaveLocation=/tmp/slurmctld
+SlurmdSpoolDir=/tmp/slurmd
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+SlurmctldLogFile=/tmp/slurmctld.log
+SlurmdLogFile=/tmp/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
+NodeName=node1 NodeAddr={node1} CPUs=2
+NodeName=node2 NodeAddr={node2} CPUs=2
+PartitionName=low Nodes=ALL Default=YES PriorityTier=1 GraceTime=200
+PartitionName=high Nodes=ALL PriorityTier=10
 """
-_SCONTROL = "#!/bin/bash\necho $* >> {workspace}/scontrol\n"
+_MUNGE = (
+    "mkdir -p /run/munge /tmp/slurmctld /tmp/slurmd && munged --force --key-file=/mnt/etc/munge.key --num-threads=2 "
+    "--socket=/run/munge/munge.socket.2 --log-file=/tmp/munged.log --pid-file=/run/munged.pid --seed-file=/tmp/seed"
+)
+
+
+def without_slurm() -> str:
+    """The reason why Slurm cannot run here; empty if it can."""
+    missing = [name for name in PROGRAMS if not (Path("/usr/sbin") / name).exists()]
+    return why_not() or (f"not installed: {', '.join(missing)} (Debian: slurm-wlm, munge)" if missing else "")
 
 
 def directives() -> dict[str, str]:
@@ -57,58 +79,80 @@ def test_it_is_shell() -> None:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    (tmp_path / "shared" / "bin").mkdir(parents=True)
-    slurm = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "2", "SLURM_GPUS_ON_NODE": "0"}
-    environment = {"TERM": "dumb", "VSE_WORKSPACE": f"{WORKSPACE}/w", **slurm}
+    """Two nodes of a Slurm cluster; the first one also runs its controller."""
+    (tmp_path / "shared").mkdir()
+    environment = {"TERM": "dumb", "SLURM_CONF": f"{WORKSPACE}/slurm.conf", "VSE_WORKSPACE": f"{WORKSPACE}/w"}
     with Hosts(tmp_path / "hosts", tmp_path / "shared", NAMES, environment) as made:
-        values = {"home": HOME, "workspace": WORKSPACE, "addresses": " ".join(made.addresses.values())}
-        for name, text in (("srun", _SRUN), ("scontrol", _SCONTROL)):
-            (tmp_path / "shared" / "bin" / name).write_text(text.format(**values))
-            (tmp_path / "shared" / "bin" / name).chmod(0o755)
-        shutil.copy(made.folder / "key", tmp_path / "shared" / "key")
-        (tmp_path / "shared" / "key").chmod(0o600)
+        (tmp_path / "shared" / "slurm.conf").write_text(_CONFIGURATION.format(**made.addresses))
+        (tmp_path / "shared" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        key = os.urandom(128)
         for name in NAMES:
+            file = made.folder / name / "etc" / "munge.key"
+            file.write_bytes(key)
+            file.chmod(0o400)
             (made.home(name) / ".ray").mkdir()
             (made.home(name) / ".ray" / "auth_token").write_text("0123456789abcdef" * 4)
-            route = made.run("ip route add default dev eth0", name=name)  # Ray takes the address that leads outside
-            assert route.returncode == 0, route.stderr
+            on(made, f"ip route add default dev eth0 && {_MUNGE}", name)  # Ray takes the address that leads outside
+        on(made, "slurmctld")
+        for name in NAMES:
+            on(made, "slurmd", name)
+        wait(lambda: "2 idle" in re.sub(" +", " ", on(made, "sinfo --partition=low")), 60, "the nodes are not idle")
         yield made
 
 
-def batch(hosts: Hosts, command: tuple[str, ...], *, signal_when: str = "") -> subprocess.CompletedProcess[str]:
-    """The batch file on the first host, as sbatch starts it; USR1 is sent once the shell condition is met."""
-    script = f"export PATH={WORKSPACE}/bin:$PATH; bash {FILE} {shlex.join(command)} > {WORKSPACE}/log 2>&1"
-    if signal_when:
-        met = f"until {signal_when} || ! kill -0 $! 2> /dev/null; do sleep 0.2; done"
-        script = script.replace("bash ", "exec bash ", 1)
-        script = f"true; ({script}) & {met}; kill -USR1 $!; wait $!"  # `cd && (...) &` would be one more shell
-    return hosts.run(script, name="node1", timeout=900)
+def on(hosts: Hosts, command: str, name: str = NAMES[0]) -> str:
+    """What a command on a node prints."""
+    done = hosts.run(command, name=name, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def wait(met: Callable[[], bool], seconds: float, complaint: str) -> None:
+    """Until a condition is met."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(1)
+
+
+def submit(hosts: Hosts, *command: str) -> str:
+    """The number of a job that runs a command of `vse` by the batch file."""
+    line = f"cd {WORKSPACE} && sbatch --parsable --gpus-per-node=0 {FILE} {shlex.join(command)}"
+    return on(hosts, line).strip()
+
+
+def job(hosts: Hosts, number: str) -> dict[str, str]:
+    """What the controller knows of a job."""
+    return dict(re.findall(r"(\w+)=(\S+)", on(hosts, f"scontrol show job {number}")))
+
+
+def end(hosts: Hosts, number: str, seconds: float) -> dict[str, str]:
+    """A job at its end."""
+    wait(lambda: job(hosts, number)["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"), seconds, "no end")
+    return job(hosts, number)
 
 
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.timeout(2400)
-@pytest.mark.skipif(bool(why_not()), reason=why_not() or "hosts can be made")
+@pytest.mark.skipif(bool(without_slurm()), reason=without_slurm() or "Slurm can run")
 def test_a_sweep_that_is_preempted_continues_on_both_nodes(hosts: Hosts, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
-    stopped = batch(hosts, ("sweep", "alpha", *SWEEP), signal_when=f"grep -qs epoch {WORKSPACE}/w/runs/*/journal.jsonl")
-    log = (shared / "log").read_text()
-    assert stopped.returncode == 0, log + stopped.stderr
-    assert "slurm: stopping the command" in log
-    assert (shared / "scontrol").read_text() == "requeue 7\n"
+    sweep = submit(hosts, *SWEEP)
+    log = shared / f"vse-{sweep}.log"
+    journals = (shared / "w" / "runs").glob
+    wait(lambda: any('"epoch' in file.read_text() for file in journals("*/journal.jsonl")), 900, "no epoch ended")
     assert not list((shared / "w").glob("sweeps/*/results.json"))
-    deadline = time.monotonic() + 200
-    while any("raylet/raylet" in line for name in NAMES for line in hosts.processes(name)):
-        assert time.monotonic() < deadline, "a worker outlives the head"
-        time.sleep(2)
-    continued = batch(hosts, ("sweep", "alpha", *SWEEP))
-    log = (shared / "log").read_text()
-    assert continued.returncode == 0, log + continued.stderr
-    alone = run("sweep_alpha", tmp_path / "alone", *SWEEP, timeout=900)
+    urgent = on(hosts, "sbatch --parsable --partition=high --nodes=2 --exclusive --wrap='sleep 3'").strip()
+    assert end(hosts, urgent, 300)["JobState"] == "COMPLETED"
+    assert "slurm: stopping the command" in log.read_text()
+    done = end(hosts, sweep, 1200)
+    assert (done["JobState"], done["Restarts"]) == ("COMPLETED", "1"), log.read_text()
+    alone = run("sweep_alpha", tmp_path / "alone", *SWEEP[2:], timeout=900)
     assert alone.returncode == 0, alone.stderr
     assert results(shared / "w") == results(tmp_path / "alone")
     logs = (hosts.folder / "node2" / "tmp/ray").glob("session_2*/logs/worker-*.out")
-    assert any(":actor_name:" in log.read_text(errors="replace") for log in logs)  # the second node has worked
-    wrong = batch(hosts, ("sweep", "alpha", "sweep.seed=0"))
-    assert wrong.returncode == 2, (shared / "log").read_text()
-    assert "did you mean sweep.seeds?" in (shared / "log").read_text()
+    assert any(":actor_name:" in file.read_text(errors="replace") for file in logs)  # the second node has worked
+    wrong = submit(hosts, "sweep", "alpha", "sweep.seed=0")
+    assert end(hosts, wrong, 300)["ExitCode"] == "2:0"
+    assert "did you mean sweep.seeds?" in (shared / f"vse-{wrong}.log").read_text()
