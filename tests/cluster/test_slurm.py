@@ -141,7 +141,7 @@ def test_a_sweep_that_is_preempted_continues_on_both_nodes(hosts: Hosts, tmp_pat
     sweep = submit(hosts, *SWEEP)
     log = shared / f"vse-{sweep}.log"
     journals = (shared / "w" / "runs").glob
-    wait(lambda: any('"epoch' in file.read_text() for file in journals("*/journal.jsonl")), 900, "no epoch ended")
+    wait(lambda: any('"metrics"' in file.read_text() for file in journals("*/journal.jsonl")), 900, "no epoch ended")
     assert not list((shared / "w").glob("sweeps/*/results.json"))
     urgent = on(hosts, "sbatch --parsable --partition=high --nodes=2 --exclusive --wrap='sleep 3'").strip()
     assert end(hosts, urgent, 300)["JobState"] == "COMPLETED"
