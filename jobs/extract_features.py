@@ -17,9 +17,8 @@ from vse.data.records import Records
 from vse.display.escaping import one_line
 from vse.features.rejects import path_lines
 from vse.stages.describe import describe, of_data
-from vse.stages.extract import ExtractionConfig, check_features, extract, features_fingerprint, kept_features
+from vse.stages.extract import ExtractionConfig, check_features, extract, extracted, features_fingerprint, kept_features
 from vse.stages.local_inputs import check_reach
-from vse.stages.region_maps import extracted
 from vse.training.config import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
 

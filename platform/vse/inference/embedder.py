@@ -31,12 +31,12 @@ from vse.inference.picture_maps import (
 )
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
-from vse.stages.region_maps import regions_from_maps
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
 from vse.text.sentence.features import SentenceFeatures
 from vse.text.tokens import as_caption, pictographs, words
+from vse.training.config import regions_from_maps
 from vse.training.examples import ComponentSource, SentenceVectors, Texts, encode_texts
 from vse.workspace.layout import Workspace
 

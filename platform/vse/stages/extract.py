@@ -35,10 +35,10 @@ from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.stages.disk_room import check_room
-from vse.stages.region_maps import extracted, regions_from_maps
+from vse.stages.region_maps import photographs_and_maps
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, regions_from_maps
 from vse.workspace.layout import Workspace, dataset_name
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,11 @@ def extract_features(
     return store
 
 
+def extracted(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> tuple[Records, tuple[str, ...]]:
+    """The images that the backbone sees, and its outputs: of photographs if regions are pooled from their maps."""
+    return photographs_and_maps(config, records, outputs) if regions_from_maps(config) else (records, outputs)
+
+
 def kept_features(
     config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
 ) -> FeatureStore | None:
@@ -133,7 +138,6 @@ def stored_features(
 
 def features_identity(config: RunConfig, workspace: Workspace, records: Records, output: str) -> str:
     """What a run's features are, whichever store holds them and whatever else is in it."""
-
     records, (output,) = extracted(config, records, (output,))
 
     def look() -> str:

@@ -9,13 +9,10 @@ from vse.features.region_features import MAP
 from vse.training.config import RunConfig
 
 
-def regions_from_maps(config: RunConfig) -> bool:
-    """Whether the features of regions are means of maps."""
-    return getattr(config.data, "regions", "cropped") == "pooled"
-
-
-def extracted(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> tuple[Records, tuple[str, ...]]:
-    """The images that the backbone sees, and its outputs: photographs and their maps in place of regions.
+def photographs_and_maps(
+    config: RunConfig, records: Records, outputs: tuple[str, ...]
+) -> tuple[Records, tuple[str, ...]]:
+    """The images that the backbone sees, and its outputs, in place of regions and theirs.
 
     Args:
         config: of the run.
@@ -25,8 +22,6 @@ def extracted(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> 
     Raises:
         InputError: there is no map of the whole picture.
     """
-    if not regions_from_maps(config):
-        return records, outputs
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         name = registry.name_of("backbone", config.features.backbone)

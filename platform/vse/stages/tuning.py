@@ -16,7 +16,6 @@ from vse.features.shards import half
 from vse.features.tuned_backbone import FILE, fill, tuned
 from vse.models.family import Family
 from vse.presets import from_data
-from vse.stages.region_maps import regions_from_maps
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import prefetched
 from vse.storage.weights import read_weights
@@ -24,7 +23,7 @@ from vse.text.vocabulary import Vocabulary
 from vse.training.batches import blocks
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
 from vse.training.collectives import add_up, together, world
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, regions_from_maps
 from vse.training.examples import Examples
 from vse.training.inputs import Material
 from vse.training.loop import SAID_ONCE

@@ -221,6 +221,11 @@ def check_objective(config: RunConfig) -> None:
     adversaries_wanted(config)
 
 
+def regions_from_maps(config: RunConfig) -> bool:
+    """Whether the features of regions are means of maps of whole photographs (`data.regions=pooled`)."""
+    return getattr(config.data, "regions", "cropped") == "pooled"
+
+
 def own_negatives(config: RunConfig) -> int:
     """Negatives that a batch holds of each caption; 0 for data without `data.own_negatives`."""
     return getattr(config.data, "own_negatives", 0)

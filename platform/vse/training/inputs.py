@@ -43,7 +43,7 @@ from vse.training.batches import (
     blocks,
     known_images,
 )
-from vse.training.config import RunConfig, adversaries_wanted, family_inputs, identity
+from vse.training.config import RunConfig, adversaries_wanted, family_inputs, identity, own_negatives
 from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, encode_captions, examples_of
 from vse.training.own_negatives import own_negatives_of
 
@@ -215,7 +215,7 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
         val=examples(val),
         truth=_truth(config, material) if getattr(config.objective, "mask", "same") == "truth" else None,
         contrast=contrast,
-        extras=own_negatives_of(config, material.records),
+        extras=(own_negatives_of(config, material.records),) if own_negatives(config) else (),
         coverage=shares,
         states=material.sentences if inputs.states else None,
     )

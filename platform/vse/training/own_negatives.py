@@ -68,9 +68,8 @@ class OwnNegatives:
         return {"negatives": torch.from_numpy(chosen)}
 
 
-def own_negatives_of(config: RunConfig, records: Records) -> tuple[Extra, ...]:
-    """What draws the negatives of `data.own_negatives` for the training captions; empty if there are none."""
-    if not (number := own_negatives(config)):
-        return ()
+def own_negatives_of(config: RunConfig, records: Records) -> Extra:
+    """What draws the negatives of `data.own_negatives` for the training captions."""
     data: Any = config.data
-    return (OwnNegatives(regions_apart(records, "train", data.negative), number, config.seed),)
+    apart = regions_apart(records, "train", data.negative)
+    return OwnNegatives(apart, own_negatives(config), config.seed)

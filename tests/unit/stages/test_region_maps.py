@@ -11,8 +11,7 @@ from vse.data.regions import sides_of, split_uri
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages.describe import describe, without
-from vse.stages.extract import check_features, features_identity, kept_features, stored_features
-from vse.stages.region_maps import extracted
+from vse.stages.extract import check_features, extracted, features_identity, kept_features, stored_features
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 

@@ -18,10 +18,9 @@ from vse.stages.measuring.options import SharedOptions, Size, protocol_of, size_
 from vse.stages.measuring.other_data import adversary_words, keys_of, on_other_data, rename_keys, words_of
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
-from vse.stages.region_maps import regions_from_maps
 from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
-from vse.training.config import RunConfig, family_inputs
+from vse.training.config import RunConfig, family_inputs, regions_from_maps
 from vse.workspace.layout import Workspace
 
 
