@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def workspace_address(given: str | None) -> str:
     where = given or os.environ.get("VSE_WORKSPACE") or DEFAULT_WORKSPACE
     refuse_undecodable(where)
     if re.match(r"^[a-zA-Z][\w+.-]*://", where) and not where.startswith("file://"):
-        refuse_credential("--workspace", where)
+        refuse_credentials({"--workspace": where})
         if not re.match(r"[\w+.-]+://[^/?]", where):
             raise InputError(f"--workspace {where}: names no bucket; expected s3://bucket/prefix")
         return where.rstrip("/")
@@ -87,9 +88,11 @@ def workspace_address(given: str | None) -> str:
     return str(local_path(where.removeprefix("file://")).resolve())
 
 
-def refuse_credential(key: str, value: Any) -> None:
+def refuse_credentials(settings: Mapping[str, Any]) -> None:
     """Raises InputError if a setting or address holds a credential, since runs write both into their files."""
-    if redact(value) != (list(value) if isinstance(value, tuple) else value):
+    for (key, value), shown in zip(settings.items(), redact([*settings.values()]), strict=True):
+        if shown == (list(value) if isinstance(value, tuple) else value):
+            continue
         raise InputError(
             f"{key}: holds a credential, which would be written with the results; give it in the environment "
             "(AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY for s3://)"

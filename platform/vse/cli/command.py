@@ -26,7 +26,7 @@ from vse.cli.addresses import (
     by_name,
     check_addresses,
     existing_names,
-    refuse_credential,
+    refuse_credentials,
     refuse_undecodable,
     workspace_address,
 )
@@ -282,8 +282,7 @@ def _request(
     if options is not None:
         options = configuration.validate(options)
     for settings in (run_config, options):
-        for key, value in configuration.flatten(settings).items() if settings is not None else ():
-            refuse_credential(key, value)
+        refuse_credentials(configuration.flatten(settings) if settings is not None else {})
     workspace = workspace_address(arguments.workspace)
     return Request(
         job=job,

@@ -50,16 +50,17 @@ def _jobs_with(key: str) -> list[str]:
     """The jobs that have a key in their options or, with a preset, in the run configuration."""
     from vse.presets import preset
 
-    of_runs = functools.cache(lambda name: has_key(preset(name), key))  # several take the same one
-
     def is_own(keys: Sequence[str]) -> bool:
         return key in keys or any(f"{key}.".startswith(each) for each in keys if each.endswith("."))
 
     return [
-        name for name, job in listed_jobs().items() if is_own(job["keys"]) or (job["preset"] and of_runs(job["preset"]))
+        name
+        for name, job in listed_jobs().items()
+        if is_own(job["keys"]) or (job["preset"] and has_key(preset(job["preset"]), key))
     ]
 
 
+@functools.cache  # several jobs take the same preset
 def has_key(config: Any, key: str) -> bool:
     """Whether a configuration has a key, with the components that are configured or with others."""
     if key in flatten(config) or key in groups(config):

@@ -6,6 +6,7 @@ the same image or text are not negatives (`objective.mask=none` is as published)
 """
 
 import difflib
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -30,7 +31,7 @@ _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
 def _add(name: str, make: Callable[[], RunConfig]) -> None:
     assert name not in _PRESETS, f"preset {name!r} is taken"
-    _PRESETS[name] = make
+    _PRESETS[name] = functools.cache(make)  # configurations are immutable
 
 
 def register_preset(*twins: str, flickr30k: Changes = FLICKR30K) -> Callable[[Make], Make]:

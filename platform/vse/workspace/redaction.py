@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -58,13 +58,17 @@ def _of_environment() -> list[str]:
     return sorted(secrets | {quote(value, safe="") for value in secrets}, key=len, reverse=True)
 
 
-def redact_text(text: str) -> str:
+def redact_text(text: str, secrets: Sequence[str] | None = None) -> str:
     """A text with credentials replaced by `[hidden]`.
 
     These are passwords in addresses, signed queries, tokens of well-known form, and secrets in the environment of this
     process.
+
+    Args:
+        text: to be shown or written.
+        secrets: of the environment, if they were collected before.
     """
-    for secret in _of_environment():
+    for secret in _of_environment() if secrets is None else secrets:
         text = text.replace(secret, HIDDEN)
     text = _URI_PASSWORD.sub(lambda m: f"{m['head']}:{HIDDEN}@", text)
     text = _QUERY.sub(lambda m: f"{m['head']}{HIDDEN}", text)
@@ -74,10 +78,14 @@ def redact_text(text: str) -> str:
 
 def redact(value: Any, key: str = "") -> Any:
     """Plain data of any depth with credentials hidden, found by the name of their key or by their shape."""
+    return _redacted(value, key, _of_environment())
+
+
+def _redacted(value: Any, key: str, secrets: Sequence[str]) -> Any:
     if isinstance(value, Mapping):
-        return {str(k): redact(v, str(k)) for k, v in value.items()}
+        return {str(k): _redacted(v, str(k), secrets) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [redact(item, key) for item in value]
+        return [_redacted(item, key, secrets) for item in value]
     if names_a_secret(key, value):
         return HIDDEN
-    return redact_text(value) if isinstance(value, str) else value
+    return redact_text(value, secrets) if isinstance(value, str) else value

@@ -81,7 +81,8 @@ def test_a_key_of_other_jobs_names_them(
 ) -> None:
     own, this = keys_of(jobs[name]), Command(name, jobs[name], capsys)
     others = {key: value for other in NAMES for key, value in keys_of(jobs[other]).items()}
-    for key, value in others.items():
+    turn = NAMES.index(name) % 4  # each job meets a quarter of the keys, each key a quarter of the jobs
+    for key, value in [*others.items()][turn::4]:
         if key in own or any(each.startswith(f"{key}.") for each in own) or has_key(jobs[name]["options"], key):
             continue
         if "default_preset" in jobs[name] and key.split(".")[0] in RunConfig.__dataclass_fields__:
