@@ -105,7 +105,12 @@ def test_published_systems_read_weights_of_their_years(name):
 
 def test_presets_are_told_apart():
     assert len({fingerprint(presets.preset(name)) for name in NAMES}) == len(NAMES)
-    assert presets.preset("univse_coco") is not presets.preset("univse_coco")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_can_change_a_preset(name):
+    """Whoever asks for it gets the same object; one that has a hash is immutable throughout."""
+    assert isinstance(hash(presets.preset(name)), int)
 
 
 def test_an_unknown_preset_names_those_like_it():
