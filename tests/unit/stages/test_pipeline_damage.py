@@ -104,7 +104,8 @@ def test_small_files_beside_the_shards_are_written_again_without_extracting(
 
 def test_damaged_parses_are_made_again(workspace, tmp_path, monkeypatch, caplog):
     texts = [caption.text for caption in pipeline.prepare(CONFIG, workspace).records.captions]
-    before = [parses_of(workspace).parse(text) for text in texts]
+    parses = parses_of(workspace)
+    before = [parses.parse(text) for text in texts]
     folder, names = shards(workspace, "language", "parses-")
     assert len(names) >= 3
     forgotten(tmp_path, monkeypatch)
