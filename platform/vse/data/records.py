@@ -242,32 +242,37 @@ class Records:
         return Split(name, images, captions, caption_to_image)
 
 
-def cross_validated(records: Records, folds: int, fold: int) -> Records:
-    """Records whose training and validation images are split again for cross-validation.
+def cross_validated(records: Records, folds: int, fold: int, held_out: str = "val") -> Records:
+    """Records whose images are split again for cross-validation.
 
     Images are dealt to folds in the order of a hash of their ids. Folds differ by at most one image in size, and the
     order of the records does not matter. Captions, the order of images and all other splits stay as they are.
 
     Args:
         records: of the whole data set.
-        folds: number of folds, at least 2.
-        fold: which of them becomes the split `val`, from 0. The others become `train`.
+        folds: number of folds, at least 2, or 3 for `held_out="test"`.
+        fold: which of them is held out, from 0. The others become `train`.
+        held_out: what the fold becomes. `val`: training and validation images are split again. `test`: test images too,
+            and the next fold becomes `val`; over all folds, every image is a test image once.
 
     Raises:
         InputError: the numbers are out of range, or there are fewer images than folds.
     """
-    if folds < 2:
-        raise InputError(f"data.folds={folds}: cross-validation needs at least 2 folds")
+    is_test = held_out == "test"
+    if folds < (least := 3 if is_test else 2):
+        raise InputError(f"data.folds={folds}: cross-validation needs at least {least} folds")
     if not 0 <= fold < folds:
         raise InputError(f"data.fold={fold}: must be between 0 and {folds - 1}")
-    pool = sorted((hashlib.sha256(i.id.encode()).hexdigest(), i.id) for i in records.images if i.split in _POOL)
+    splits = (*_POOL, "test") if is_test else _POOL
+    pool = sorted((hashlib.sha256(i.id.encode()).hexdigest(), i.id) for i in records.images if i.split in splits)
     if len(pool) < folds:
-        raise InputError(f"data.folds={folds}: only {len(pool)} training and validation images")
-    held_out = {name for rank, (_, name) in enumerate(pool) if rank % folds == fold}
-    images = tuple(
-        replace(i, split="val" if i.id in held_out else "train") if i.split in _POOL else i for i in records.images
-    )
-    return replace(records, images=images, source={**records.source, "folds": folds, "fold": fold})
+        which = "training, validation and test" if is_test else "training and validation"
+        raise InputError(f"data.folds={folds}: only {len(pool)} {which} images")
+    roles = {fold: "test", (fold + 1) % folds: "val"} if is_test else {fold: "val"}
+    split_of = {name: roles.get(rank % folds, "train") for rank, (_, name) in enumerate(pool)}
+    images = tuple(replace(i, split=split_of.get(i.id, i.split)) for i in records.images)
+    tested = {"held_out": held_out} if is_test else {}
+    return replace(records, images=images, source={**records.source, "folds": folds, "fold": fold, **tested})
 
 
 def limited(records: Records, number: int) -> Records:

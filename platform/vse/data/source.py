@@ -39,8 +39,13 @@ SceneGraphs = Callable[[str], frozenset[tuple[str, ...]]]
 class SourceConfig(ComponentConfig):
     """Base of the `Config` of every source: the keys that all sources have."""
 
-    folds: int = knob(0, "cross-validation inside train and val: number of folds; 0: none", low=0)
-    fold: int = knob(0, "which fold is the validation split, from 0", low=0)
+    folds: int = knob(0, "cross-validation: number of folds; 0: none", low=0)
+    fold: int = knob(0, "which fold is held out, from 0", low=0)
+    held_out: str = knob(
+        "val",
+        "what the fold becomes: val, of the training and validation images; or test, of all images, and the next val",
+        choices=("val", "test"),
+    )
     limit: int = knob(0, "at most this many images per split; 0: all", low=0)
     links: tuple[str, ...] = knob(
         (), "folders that symbolic links among the images may lead to, as the blobs of a hub's cache"
@@ -104,12 +109,12 @@ class Source(ABC):
         """All images and captions. Raises InputError if the data set is missing or broken."""
 
     def describe(self) -> Records:
-        """The records that `read` returns, with `data.limit`, `data.folds` and `data.fold` applied."""
+        """The records that `read` returns, with `data.limit` and the keys of cross-validation applied."""
         records, config = self.read(), self.config
         if config.limit:
             records = limited(records, config.limit)
-        if config.folds or config.fold:
-            records = cross_validated(records, config.folds, config.fold)
+        if config.folds or config.fold or config.held_out == "test":
+            records = cross_validated(records, config.folds, config.fold, config.held_out)
         return records
 
     def with_all_captions(self) -> Any:

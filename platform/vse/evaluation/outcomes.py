@@ -9,6 +9,7 @@ Other metrics have a row for each unit that is drawn for their interval: an imag
 """
 
 import io
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -143,6 +144,49 @@ class Outcomes:
         hits, queries = counts_of(self.table, metric, terms)
         inside = self.fold[:, None] == np.unique(self.fold)  # (images, folds)
         return _mean_of_folds(*(values[:, :, None] * inside[:, None, :] for values in (hits, queries)))
+
+
+def in_folds(parts: Sequence[Outcomes]) -> Outcomes:
+    """Outcomes on each fold of a cross-validation as those of one evaluation: a metric is then the mean over folds.
+
+    Args:
+        parts: By fold, of different images. Metrics that a part lacks are left out.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    sizes = [
+        1 + max((int(part.fold.max(initial=0)), *(each.hits.shape[1] - 1 for each in part.by_unit.values())))
+        for part in parts
+    ]  # folds of a protocol within each
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    units = {
+        name: _joined([part.by_unit[name] for part in parts], starts, sum(sizes))
+        for name in first.by_unit
+        if all(name in part.by_unit for part in others)
+    }
+    tables = [part.table for part in parts]
+    return Outcomes(
+        images=tuple(itertools.chain.from_iterable(part.images for part in parts)),
+        fold=np.concatenate([part.fold + start for part, start in zip(parts, starts, strict=True)]),
+        num_captions=sum(part.num_captions for part in parts),
+        table={
+            name: np.concatenate([table[name] for table in tables])
+            for name in first.table
+            if all(name in table for table in tables)
+        },
+        by_unit=units,
+    )
+
+
+def _joined(parts: Sequence[ByUnit], starts: Sequence[int], folds: int) -> ByUnit:
+    """A metric of each part in one table; a unit that several parts have is drawn for all of them together."""
+    row = {unit: k for k, unit in enumerate(dict.fromkeys(unit for part in parts for unit in part.units))}
+    counts = np.zeros((2, len(row), folds))
+    for part, start in zip(parts, starts, strict=True):
+        rows = [row[unit] for unit in part.units]
+        counts[:, rows, start : start + part.hits.shape[1]] = part.hits, part.queries
+    return ByUnit(tuple(row), *counts)
 
 
 def _mean_of_folds(hits: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,8 @@
 """Comparison of runs with the first of them: the difference of every metric, with a 95 % interval.
 
-Runs that differ only in their seed are one system. Intervals come from a paired bootstrap over test images and, if
-systems have several seeds, over seeds (`evaluation.statistics`).
+Runs that differ only in their seed are one system, and so are those on the folds of a cross-validation that tests every
+image once (`data.held_out=test`): metrics are then means over folds. Intervals come from a paired bootstrap over test
+images and, if systems have several seeds, over seeds (`evaluation.statistics`).
 """
 
 import itertools
@@ -15,7 +16,7 @@ import numpy as np
 from vse.config import fingerprint, flatten, override
 from vse.errors import InputError
 from vse.evaluation.metrics import Metric
-from vse.evaluation.outcomes import Outcomes
+from vse.evaluation.outcomes import Outcomes, in_folds
 from vse.evaluation.statistics import Sample, bootstrap_all
 from vse.report.measured import MetricKey
 from vse.training.config import RunConfig, identity
@@ -34,35 +35,57 @@ class Compared:
     preset: str = ""
     made_of: Mapping[str, str] | None = None
 
+    @property
+    def fold(self) -> int | None:
+        """The fold whose images are the test images; None if the data set's own are."""
+        data: Any = self.config.data
+        return data.fold if getattr(data, "held_out", "") == "test" else None
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class System:
-    """Runs that differ in their seed only, in the order of their seeds."""
+    """Runs that differ in their seed and fold only, in the order of their seeds, then folds."""
 
     label: str
     runs: tuple[Compared, ...]
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """One a run."""
-        return tuple(run.config.seed for run in self.runs)
+        """Each once, in order; of one fold, one a run."""
+        return tuple(dict.fromkeys(run.config.seed for run in self.runs))
+
+    @property
+    def folds(self) -> tuple[int | None, ...]:
+        """The folds that the runs were tested on; None stands for the data set's own test images."""
+        return tuple(dict.fromkeys(run.fold for run in self.runs))
+
+    def of_seed(self, seed: int) -> tuple[Compared, ...]:
+        """The runs with a seed, by fold."""
+        return tuple(run for run in self.runs if run.config.seed == seed)
 
 
 def systems_of(runs: Sequence[Compared], together: bool = True) -> tuple[System, ...]:
     """Runs grouped into systems, in the order of their first runs.
 
-    If not `together`, or if all runs would be one system, every run is a system.
+    If not `together`, or if all runs would be one system, every run is a system, or the runs on all folds of a seed.
     """
     groups: dict[tuple[str, int], list[Compared]] = {}
     times = Counter[tuple[str, int]]()
     for run in runs:
-        alike = fingerprint([override(identity(run.config), {"seed": 0}), dict(run.made_of or {})])
-        same = (alike, run.config.seed)  # the same seed twice, for example of two revisions of training: two systems
-        groups.setdefault((alike, times[same]) if together else (run.name, 0), []).append(run)
+        of_fold = {} if run.fold is None else {"data.fold": 0}
+        made_of = {} if of_fold else dict(run.made_of or {})  # each fold has its own training captions
+        alike = fingerprint([override(identity(run.config), {"seed": 0, **of_fold}), made_of])
+        # the same seed twice, for example of two revisions of training: two systems
+        same = (f"{alike} {run.fold}", run.config.seed)
+        alone = run.name if run.fold is None else f"{alike} {run.config.seed}"
+        groups.setdefault((alike if together else alone, times[same]), []).append(run)
         times[same] += 1
     if together and len(groups) == 1:
         return systems_of(runs, together=False)
-    members = [tuple(sorted(each, key=lambda run: run.config.seed)) for each in groups.values()]
+    members = [
+        tuple(sorted(each, key=lambda run: (run.config.seed, -1 if run.fold is None else run.fold)))
+        for each in groups.values()
+    ]
     return tuple(System(label=label, runs=each) for label, each in zip(_labels(members), members, strict=True))
 
 
@@ -81,9 +104,17 @@ def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
 def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list[str]]:
     """The systems with the seeds that all of them have, and a line for each that leaves some out.
 
-    Systems with no seed in common but equally many are paired in the order of their seeds. Raises InputError if
-    numbers of seeds differ too.
+    Systems with no seed in common but equally many are paired in the order of their seeds.
+
+    Raises:
+        InputError: numbers of seeds differ too, or a seed lacks a fold that others have.
     """
+    folds = dict.fromkeys(fold for system in systems for fold in system.folds)
+    for system in systems:
+        for seed in system.seeds:
+            own = {run.fold for run in system.of_seed(seed)}
+            if missing := [_named(fold) for fold in folds if fold not in own]:
+                raise InputError(f"runs: {system.label}, seed {seed}: no run on {', '.join(missing)}, as others have")
     common = set.intersection(*(set(system.seeds) for system in systems))
     if not common and len({len(system.seeds) for system in systems}) > 1:
         listed = "; ".join(f"{system.label} has {_listed(system.seeds)}" for system in systems)
@@ -96,6 +127,10 @@ def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list
             seeds = _listed(tuple(run.config.seed for run in left))
             lines.append(f"{system.label}: {seeds} left out, which not every system has")
     return tuple(kept), lines
+
+
+def _named(fold: int | None) -> str:
+    return "the data set's test images" if fold is None else f"test fold {fold}"
 
 
 def _listed(seeds: Sequence[int]) -> str:
@@ -176,37 +211,47 @@ def compare(
     Raises:
         InputError: Runs were not measured on the same images.
     """
-    first = outcomes[systems[0].runs[0].name]
     lines, sizes = dict[str, tuple[MetricDifferences, ...]](), dict[str, tuple[int, int]]()
-    for split, measured in first.items():
-        for system in systems:
-            for run in system.runs:
-                if outcomes[run.name][split].images != measured.images:
-                    raise InputError(f"runs: {run.name} and {systems[0].runs[0].name} have other images in {split}")
-        sizes[split] = (len(measured.images), measured.num_captions)
-        lines[split] = _lines({key: _samples(systems, outcomes, split, key.metric) for key in keys[split]})
+    for split in outcomes[systems[0].runs[0].name]:
+        trained = [
+            [in_folds([outcomes[run.name][split] for run in system.of_seed(seed)]) for seed in system.seeds]
+            for system in systems
+        ]
+        first = trained[0][0]
+        for system, each in zip(systems, trained, strict=True):
+            if any(one.images != first.images for one in each):
+                raise InputError(f"runs: {system.label} and {systems[0].label} have other images in {split}")
+        sizes[split] = (len(first.images), first.num_captions)
+        lines[split] = _lines({key: _samples(systems, trained, split, key.metric) for key in keys[split]})
     return Comparison(
         systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
     )
 
 
 def _samples(
-    systems: Sequence[System], outcomes: Mapping[str, Mapping[str, Outcomes]], split: str, metric: Metric
+    systems: Sequence[System], trained: Sequence[Sequence[Outcomes]], split: str, metric: Metric
 ) -> list[list[Sample]]:
-    """By system, the samples whose sum is the metric; empty if one of its runs has no outcomes of it.
+    """By system, the samples whose sum is the metric; empty if one of its trainings has no outcomes of it.
 
-    Raises InputError if runs were asked other queries.
+    Args:
+        systems: for messages.
+        trained: outcomes by system and seed.
+        split: its name.
+        metric: which one.
+
+    Raises:
+        InputError: systems were asked other queries.
     """
-    by_run = {run.name: outcomes[run.name][split].terms(metric) for system in systems for run in system.runs}
-    if not all(by_run.values()):
+    terms = [[each.terms(metric) for each in system] for system in trained]
+    if not all(each for system in terms for each in system):
         return []
-    first, images = next(iter(by_run)), outcomes[systems[0].runs[0].name][split].images
-    for run, terms in by_run.items():
-        if [units for units, _, _ in terms] != [units for units, _, _ in by_run[first]]:
-            raise InputError(f"runs: {run} and {first} were asked other queries for {metric.name} in {split}")
+    asked, images = [units for units, _, _ in terms[0][0]], trained[0][0].images
     samples = list[list[Sample]]()
-    for system in systems:
-        terms = zip(*(by_run[run.name] for run in system.runs), strict=True)
+    for system, of_seeds in zip(systems, terms, strict=True):
+        if any([units for units, _, _ in each] != asked for each in of_seeds):
+            raise InputError(
+                f"runs: {system.label} and {systems[0].label} were asked other queries for {metric.name} in {split}"
+            )
         samples.append(
             [
                 Sample(
@@ -214,7 +259,7 @@ def _samples(
                     queries=each[0][2],
                     images=split if each[0][0] == images else fingerprint([split, each[0][0]]),
                 )
-                for each in terms
+                for each in zip(*of_seeds, strict=True)
             ]
         )
     return samples
@@ -242,10 +287,12 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Met
 
 def method(comparison: Comparison) -> list[str]:
     """The method of the intervals and their limits, in sentences."""
-    number = len(comparison.systems[0].runs)
+    number, folds = len(comparison.systems[0].seeds), comparison.systems[0].folds
     images = " and ".join(f"{count:,} images of {split}" for split, (count, _) in comparison.sizes.items())
     seeds = {system.seeds for system in comparison.systems}
     over = f"the {images} with their captions"
+    if None not in folds:
+        over += f" ({len(folds)} folds; metrics are means over them)"
     if number > 1:
         over += f", and over {number} seeds" + (" (paired in their order)" if len(seeds) > 1 else "")
     sentences = [

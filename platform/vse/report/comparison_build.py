@@ -90,9 +90,10 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     """
     systems, notes = arranged(workspace, options)
     workspace.check_writable()
-    runs = [run for system in systems for run in system.runs]
-    measured = measured_alike(runs, workspace, tasks_of(options), options.measure)
-    keys = comparable(measured[runs[0].name])
+    measured = dict[str, Measured]()
+    for runs in _by_fold(systems):
+        measured |= measured_alike(runs, workspace, tasks_of(options), options.measure)
+    keys = comparable(measured[systems[0].runs[0].name])
     return compare(systems, {run: each.outcomes for run, each in measured.items()}, keys, notes)
 
 
@@ -108,7 +109,7 @@ def foresee_comparison(request: Request) -> Iterator[str]:
         yield f"{what} {system.label}: {', '.join(run.name for run in system.runs)}"
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
-    for place, run in enumerate(_of_other_data([run for system in systems for run in system.runs])):
+    for place, run in enumerate(_of_other_data(_by_fold(systems)[0])):
         lines = list(
             foresee_measure([workspace.run(run.name)], workspace, tasks_of(request.options), request.options.measure)
         )
@@ -132,6 +133,11 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
     if options.measure.on:
         notes = [*notes, f"measured on other data ({', '.join(options.measure.on)}), attacked with words of its own"]
     return systems, notes
+
+
+def _by_fold(systems: Sequence[System]) -> list[list[Compared]]:
+    """The runs that were tested on the same images, by fold."""
+    return [[run for system in systems for run in system.runs if run.fold == fold] for fold in systems[0].folds]
 
 
 def check_compared(options: CompareOptions) -> None:

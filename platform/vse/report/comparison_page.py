@@ -40,7 +40,8 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
         lead="All systems were measured on the same images, captions and adversaries.",
         protocol={
             **{f"split {split}": size for split, size in sizes.items()},
-            "seeds": f"{len(comparison.systems[0].runs)} for each system",
+            "seeds": f"{len(comparison.systems[0].seeds)} for each system",
+            **({} if None in (folds := comparison.systems[0].folds) else {"test folds": f"{len(folds)}"}),
         },
         headline=_headline(comparison),
         labels=labels,
@@ -154,7 +155,13 @@ def to_csv(comparison: Comparison) -> str:
                 difference = line.differences[place - 1] if place else None
                 bounds = ("", "", "") if difference is None else (difference.estimate, difference.low, difference.high)
                 runs = " ".join(run.name for run in system.runs)
-                head = [f"{split}/{line.metric.name}", system.label, runs, len(system.runs), comparison.sizes[split][0]]
+                head = [
+                    f"{split}/{line.metric.name}",
+                    system.label,
+                    runs,
+                    len(system.seeds),
+                    comparison.sizes[split][0],
+                ]
                 rows.append([*head, line.values[place], *bounds])
     head = ["metric", "system", "runs", "seeds", "images", "value", "difference", "low", "high"]
     return csv_text(head, rows)

@@ -78,3 +78,29 @@ def test_a_source_applies_limit_and_folds() -> None:
     assert len(both.split("val").images) == 2
     with pytest.raises(InputError, match=r"data\.folds=0"):
         _Toy(SourceConfig(fold=1)).describe()
+
+
+@given(st.integers(1, 30), st.integers(1, 10), st.integers(1, 10), st.integers(3, 7))
+def test_every_image_is_tested_once_and_validated_once(train: int, val: int, test: int, folds: int) -> None:
+    records = _records(train, val, test)
+    aside = replace(records, images=(*records.images, Image("far", "far.jpg", "shifted")))
+    if train + val + test < folds:
+        with pytest.raises(InputError, match=f"only {train + val + test} training, validation and test images"):
+            cross_validated(aside, folds, 0, "test")
+        return
+    parts = [cross_validated(aside, folds, k, "test") for k in range(folds)]
+    for split in ("test", "val"):
+        held_out = [[i.id for i in part.split(split).images] for part in parts]
+        assert sorted(name for each in held_out for name in each) == sorted(i.id for i in records.images)
+        assert max(map(len, held_out)) - min(map(len, held_out)) <= 1
+    assert all([i.id for i in part.split("shifted").images] == ["far"] for part in parts)
+    assert len({part.fingerprint for part in parts}) == folds
+    assert len({part.content_fingerprint for part in (aside, *parts)}) == 1  # features and parses are made once
+
+
+def test_a_fold_of_test_images_needs_two_others() -> None:
+    with pytest.raises(InputError, match=r"data\.folds=2: cross-validation needs at least 3 folds"):
+        cross_validated(_records(6, 2, 2), 2, 0, "test")
+    with pytest.raises(InputError, match=r"data\.folds=0: cross-validation needs at least 3 folds"):
+        _Toy(SourceConfig(held_out="test")).describe()
+    assert len(_Toy(SourceConfig(folds=3, held_out="test")).describe().split("test").images) == 4
