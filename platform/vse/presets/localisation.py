@@ -41,7 +41,12 @@ def _on_few_scenes(name: str) -> RunConfig:
 
 
 def _on_photographs(name: str) -> RunConfig:
-    """The same on hundreds of photographs."""
+    """The same on hundreds of photographs. Negatives are of the phrase's own photograph alone.
+
+    With the other pairs of a batch as further negatives, training overfits: on validation (800 photographs, 12 epochs,
+    one seed) R@1 of the Embedding Network is 32.7 [28.4, 37.2] without them and was 18.9 [15.4, 22.8] with them, at 6
+    epochs. A box in the middle of the picture has 24.3.
+    """
     config = preset(name)
     backbone = TimmBackbone.Config(arch="tf_efficientnet_lite1", transform="scale")
     text = replace(
@@ -58,8 +63,11 @@ def _on_photographs(name: str) -> RunConfig:
         "model.hidden_dim": 256,
         "optim.lr": 3e-4,
         "optim.schedule": "constant",
-        "train.epochs": 6,
+        "train.epochs": 12,
+        "train.evaluate_every": 12,  # ranks all regions of all photographs, which takes longer than an epoch
     }
+    if config.data.own_negatives:  # type: ignore[attr-defined]  # regions
+        changes["objective.batch_negatives"] = False
     return override(replace(config, features=FeatureConfig(backbone=backbone), text=text), changes)
 
 
