@@ -25,7 +25,7 @@ Changes = Mapping[str, object]
 Make = Callable[[], RunConfig]
 
 FLICKR30K: Changes = {"data.file": "dataset_flickr30k.json"}
-_PRESETS: dict[str, Make] = {}
+_PRESETS: "dict[str, functools._lru_cache_wrapper[RunConfig]]" = {}
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
 
