@@ -59,6 +59,27 @@ def hub_file(repository: str, names: Sequence[str], key: str) -> Path:
             raise _unavailable(key, what, error) from None
 
 
+def hub_folder(repository: str, patterns: Sequence[str], key: str) -> Path:
+    """The folder of a repository with its files that match, on this machine; those in folders below it stay away.
+
+    Args:
+        repository: as owner/name, or owner/name@revision.
+        patterns: of names, such as `*.json`.
+        key: the setting that asks for the files, for messages.
+
+    Raises:
+        InputError: the files are neither in the cache nor can be downloaded.
+    """
+    hub = optional_package("huggingface_hub", key)
+    name, _, revision = repository.partition("@")
+    wanted = {"allow_patterns": [*patterns], "ignore_patterns": ["*/*"]}
+    with _quiet_retries():
+        try:
+            return Path(hub.snapshot_download(name, revision=revision or None, **wanted))
+        except (OSError, ValueError) as error:  # ValueError: it is no name of a repository
+            raise _unavailable(key, repository, error) from None
+
+
 @contextlib.contextmanager
 def _quiet_retries() -> Iterator[None]:
     """Hide the hub's lines on its retries: the error at the end says what was missing."""
@@ -74,7 +95,7 @@ def _quiet_retries() -> Iterator[None]:
 def _unavailable(key: str, what: str, error: Exception) -> InputError:
     return InputError(
         f"{key}: {what} is not in the cache of Hugging Face and cannot be downloaded ({type(error).__name__}); "
-        "download it where there is a network, or name a local file"
+        "download it where there is a network, or name a local copy"
     )
 
 

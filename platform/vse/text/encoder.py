@@ -19,6 +19,7 @@ from vse.config import fingerprint, knob
 from vse.errors import InputError, first_line
 from vse.registry import ComponentConfig, register
 from vse.storage.files import local_path
+from vse.storage.hub import hub_folder, optional_package
 from vse.storage.user_files import digest, refuse_placeholder
 from vse.text.word_states import lengths_of, shares
 
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 REVISION = 1  # raise it whenever the same files and captions give other vectors
 POOLINGS = ("mean", "cls", "last", "projected")
 BATCH = 64  # captions of equal length at a time
-INSTALL = 'install the extra: pip install -c constraints.txt -e ".[encoders]"'
 _NEEDED = "config.json"
 _WEIGHTS = (".safetensors", ".bin")
 _READ = (".json", ".txt", ".model", *_WEIGHTS)  # of a folder that save_pretrained wrote
@@ -280,10 +280,7 @@ class TransformersEncoder(TextEncoder):
 
 def import_transformers() -> Any:
     """The library, silent about its own progress. Raises InputError if it is not installed."""
-    try:
-        import transformers
-    except ImportError:
-        raise InputError(f"text.encoder=transformers: the package transformers is missing; {INSTALL}") from None
+    transformers: Any = optional_package("transformers", "text.encoder=transformers")
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers
@@ -293,7 +290,8 @@ def files_of(model: str) -> dict[str, Path]:
     """The files of a model by name: configuration, tokenizer and weights.
 
     Args:
-        model: a folder, or a name on the Hugging Face hub; the latter is fetched once into the hub's own cache.
+        model: a folder, or a name on the Hugging Face hub, perhaps with @revision, which is downloaded once into the
+            hub's own cache.
 
     Raises:
         InputError: no model is named, or the folder or the name holds none.
@@ -302,7 +300,8 @@ def files_of(model: str) -> dict[str, Path]:
         raise InputError("text.encoder.model: name a folder that save_pretrained wrote, or a model on the hub")
     folder = local_path(model)
     if not folder.is_dir():
-        folder = _fetched(model)
+        import_transformers()
+        folder = hub_folder(model, [f"*{suffix}" for suffix in _READ], "text.encoder.model")
     files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix in _READ}
     weights = [name for name in files if name.endswith(_WEIGHTS)]
     if any(name.endswith(".safetensors") for name in weights):  # the same weights are often there in both forms
@@ -311,18 +310,3 @@ def files_of(model: str) -> dict[str, Path]:
         lacks = _NEEDED if _NEEDED not in files else "weights (*.safetensors)"
         raise InputError(f"text.encoder.model={model}: has no {lacks}; name a folder that save_pretrained wrote")
     return files
-
-
-def _fetched(model: str) -> Path:
-    """The folder of a model of the hub in the hub's cache; fetched if it is not there."""
-    import_transformers()
-    import huggingface_hub
-
-    try:
-        wanted = [f"*{suffix}" for suffix in _READ]
-        return Path(huggingface_hub.snapshot_download(model, allow_patterns=wanted, ignore_patterns=["*/*"]))
-    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
-        raise InputError(
-            f"text.encoder.model={model}: is no folder, and the hub does not give it ({first_line(error)}); name a "
-            "folder that save_pretrained wrote"
-        ) from error
