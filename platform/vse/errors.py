@@ -118,13 +118,6 @@ class WorkersLostError(RuntimeError):
     """
 
 
-class RayStartError(RuntimeError):
-    """Ray did not start on this machine, usually because other work holds its cores or its memory.
-
-    Its text is one line. Jobs print it on stderr and exit with status 1; finished work is kept.
-    """
-
-
 class Diverged(RuntimeError):  # noqa: N818  (reads as the finding it is)
     """A loss, a gradient or a score is NaN or infinite; the last checkpoint of a training is older.
 

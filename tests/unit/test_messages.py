@@ -11,14 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "platform" / "vse"
 PAGE = ROOT / "docs" / "operations" / "when-it-breaks.md"
 KEYS = {"run=", "sweep="}  # stand in front of a message
-OPERATORS_MEET = {
-    "StorageError",
-    "PlacementError",
-    "RayStartError",
-    "WorkersLostError",
-    "CredentialsError",
-    "TakenOver",
-}
+OPERATORS_MEET = {"StorageError", "PlacementError", "WorkersLostError", "CredentialsError", "TakenOver"}
 ROOMS = ("storage", "cluster")
 
 

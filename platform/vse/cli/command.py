@@ -37,7 +37,6 @@ from vse.errors import (
     Diverged,
     InputError,
     PlacementError,
-    RayStartError,
     StorageError,
     TrialsFailedError,
     UnknownError,
@@ -155,7 +154,7 @@ def main(
             if isinstance(failure, Diverged | TrialsFailedError):  # the same command may fail again
                 _say(f"{job}: {redact_text(' '.join(str(failure).split()))}; {_KEPT}")
                 return 1
-        stated = str(error) if isinstance(error, PlacementError | RayStartError | WorkersLostError) else ""
+        stated = str(error) if isinstance(error, PlacementError | WorkersLostError) else ""
         if line := stated or storage_failure(error) or memory_failure(error):
             _say(f"{job}: {redact_text(' '.join(line.split()))}; {_STAYS}")
             return 1

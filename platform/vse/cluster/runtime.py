@@ -23,7 +23,7 @@ from vse.cluster.capacity import LAUNCHED, launched_plan, planned
 from vse.cluster.liveness import check_answers, watched
 from vse.config import knob
 from vse.display.escaping import one_line
-from vse.errors import InputError, RayStartError, first_line
+from vse.errors import InputError, first_line
 from vse.storage.files import LOGS_STAY, scratch_folder
 from vse.tracking.prometheus import show_progress
 from vse.workspace.provenance import gpus, usable_cores
@@ -140,11 +140,7 @@ def prepare_environment(config: Config) -> dict[str, str]:
 def running_ray(config: Config | None = None) -> Iterator[Session]:
     """A Ray to work with while the body runs; ended afterwards only if it was started here.
 
-    A Ray this process already uses is used as it is.
-
-    Raises:
-        InputError: the cluster to join does not answer.
-        RayStartError: none could be started on this machine.
+    Raises InputError when the cluster to join does not answer. A Ray this process already uses is used as it is.
     """
     config = config or Config()
     address = cluster_address(config)
@@ -190,22 +186,18 @@ def _start(config: Config, scratch: Path) -> None:
 
     global _started_here
     _started_here = True
-    try:
-        ray.init(
-            address="local",
-            num_cpus=config.cpus or usable_cores() + 1,  # one more: actors must not starve what feeds them
-            num_gpus=config.gpus if config.gpus is not None else len(gpus()),
-            object_store_memory=(config.store_mib or _store_mib()) * 2**20,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-            # below a private folder: Ray makes its own writable by everybody
-            **ray_private.loopback_options(scratch / "r"),
-        )
-    except Exception as error:  # Ray raises Exception itself if its processes do not answer in time
-        raise RayStartError(
-            f"Ray did not start on this machine ({first_line(error)}); check its free memory and what else it runs"
-        ) from error
+    ray.init(
+        address="local",
+        num_cpus=config.cpus or usable_cores() + 1,  # a core's worth of room: actors must not starve what feeds them
+        num_gpus=config.gpus if config.gpus is not None else len(gpus()),
+        object_store_memory=(config.store_mib or _store_mib()) * 2**20,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level=logging.ERROR,
+        **ray_private.loopback_options(
+            scratch / "r"
+        ),  # below a private folder: Ray makes its own writable by everybody
+    )
 
 
 def _store_mib(shared_memory: Path = Path("/dev/shm")) -> int:

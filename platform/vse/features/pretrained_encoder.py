@@ -28,7 +28,7 @@ class EncoderConfig(ComponentConfig):
     """The keys that all of them have; a default of none means as published with the network."""
 
     weights: str = knob("default", "default: as published; a weights file (path or s3://); or random")
-    transform: str | None = knob(None, "crop, scale or ten_crop; default as published")
+    transform: str | None = knob(None, "crop, scale, ten_crop or crop_and_scale; default as published")
     size: int | None = knob(None, "side of the square the network reads, in pixels; default as published", low=8)
     resize: int | None = knob(None, "shorter side before the crop; default as published", low=1)
     mean: tuple[float, ...] | None = knob(None, "per-channel mean of pixels in [0, 1]; default as published")

@@ -55,7 +55,9 @@ class TorchvisionBackbone(Backbone):
         weights: str = knob(
             "default", "default, a name of published weights, a state-dict file (path or s3://), or random"
         )
-        transform: str = knob("crop", "crop, scale (whole picture, thesis) or ten_crop (mean)", choices=NAMES)
+        transform: str = knob(
+            "crop", "crop, scale (whole picture, thesis), or the mean over ten_crop or crop_and_scale", choices=NAMES
+        )
         size: int = knob(224, "side of the square the network reads, in pixels", low=32)
         resize: int | None = knob(None, "shorter side before the crop; default as published or 256/224 of size", low=1)
         mean: tuple[float, ...] | None = knob(None, "per-channel mean of pixels in [0, 1]; default as published")

@@ -16,7 +16,7 @@ from vse import registry
 from vse.cli import command
 from vse.config import group, knob, part
 from vse.data.sources.scenes import Scenes
-from vse.errors import Diverged, InputError, RayStartError, TrialsFailedError, WorkersLostError
+from vse.errors import Diverged, InputError, TrialsFailedError, WorkersLostError
 from vse.storage.folder import Folder
 
 
@@ -349,7 +349,6 @@ class TaskError(Exception):
         (InputError("data.root=/x: no\n such folder"), 2, "demo: data.root=/x: no such folder\n"),
         (TaskError(InputError("image 7 is broken")), 2, "demo: image 7 is broken\n"),
         (Diverged("epoch 2:\n sent is nan"), 1, "demo: epoch 2: sent is nan; finished work is kept\n"),
-        (RayStartError("Ray did not start"), 1, "demo: Ray did not start; finished work is kept, and the same"),
         (WorkersLostError("workers were lost"), 1, "demo: workers were lost; finished work is kept, and the same"),
         (TaskError(Diverged("sent is nan")), 1, "demo: sent is nan; finished work is kept\n"),
         (TrialsFailedError("2 trials failed"), 1, "demo: 2 trials failed; finished work is kept\n"),

@@ -20,7 +20,7 @@ import torch
 from tests.unit.cluster.test_placement import LAUNCHED
 from vse.cluster import runtime
 from vse.cluster.runtime import Config, cluster_address, prepare_environment
-from vse.errors import InputError, RayStartError
+from vse.errors import InputError
 from vse.workspace import provenance as environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -235,21 +235,6 @@ def test_ray_is_small_on_loopback_and_ended(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "ended well"
-
-
-def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    import ray
-
-    def refuse(**options: object) -> None:
-        raise Exception("The current node timed out during startup.\nand more")
-
-    monkeypatch.setattr(ray, "init", refuse)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    expected = (
-        r"Ray did not start on this machine \(The current node timed out during startup\.\); check its free memory"
-    )
-    with pytest.raises(RayStartError, match=expected), runtime.running_ray(Config(address="local")):
-        pass
 
 
 def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,35 @@ def test_ten_crops_are_torchvisions(size):
     assert sorted(map(key, ours)) == sorted(map(key, expected))
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_crop_and_scale_are_both_and_their_mirror_images(size):
+    image = picture(*size)
+    both = [Transform(name=name, size=64, resize=80)(image)[0] for name in ("crop", "scale")]
+    transform = Transform(name="crop_and_scale", size=64, resize=80)
+    ours = transform(image)
+    assert transform.num_crops == len(ours) == 4
+    assert np.array_equal(ours, np.stack([*both, *(square[:, ::-1] for square in both)]))
+
+
+@pytest.mark.parametrize("size", [(9, 14), (13, 7), (80, 5), (8, 8)])
+def test_the_whole_picture_is_spread_evenly(size):
+    transform = Transform(name="crop_and_scale", size=6, resize=8)
+    squares = np.random.default_rng(4).normal(size=(4, 6, 6, 2))
+    squares[[0, 2]] = 0  # the crops, which the transpose of cutting covers
+    spread = transform.spread(squares, *size)
+    rows, columns = spread.shape[:2]
+    fine = np.kron((squares[1] + squares[3][:, ::-1]) / (rows * columns), np.ones((rows, columns, 1)))
+    expected = fine.reshape(rows, 6, columns, 6, 2).sum((1, 3))
+    assert spread == pytest.approx(expected)
+    assert spread.sum() == pytest.approx(squares.sum())
+    squares[0] = 1
+    crop = Transform(name="crop", size=6, resize=8).spread(squares[:1], *size)
+    assert transform.spread(squares, *size) == pytest.approx(expected + crop)
+
+
 @pytest.mark.parametrize("size", [(1, 60_000), (60_000, 1), (3, 5000)])
 def test_a_strip_that_would_grow_beyond_any_picture_is_unreadable(size):
-    for name in ("crop", "ten_crop"):
+    for name in ("crop", "ten_crop", "crop_and_scale"):
         with pytest.raises(
             UnreadableImage, match=f"{size[0]} x {size[1]} pixels are too narrow.*more than {MAX_PIXELS}"
         ):
