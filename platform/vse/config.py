@@ -58,7 +58,7 @@ def knob(
 
 
 def below(name: str, doc: str = "") -> Any:
-    """A field for keys that are checked later: `KEY=x` is kept as `name=x`, `KEY.a.b=x` as `a.b=x`."""
+    """A field for settings that are checked later: `KEY=x` is stored as `name=x`, `KEY.a.b=x` as `a.b=x`."""
     return field(default=(), metadata={"doc": doc, "below": name})
 
 
@@ -68,7 +68,7 @@ def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
 
 
 def group(default: Any, named: Mapping[str, Any], doc: str = "") -> Any:
-    """A dataclass field that holds keys of its own, with values of all of them by name (see `spelled_out`)."""
+    """A dataclass field that groups keys, with named sets of values for all of them (see `spelled_out`)."""
     return field(default=default, metadata={"doc": doc, "named": named})
 
 

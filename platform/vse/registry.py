@@ -163,13 +163,13 @@ def _points(kind: str) -> dict[str, list[EntryPoint]]:
 
 @functools.cache
 def warn_of_misnamed() -> None:
-    """Warn, once, of each entry point whose name begins with no kind."""
+    """Warn once of each entry point whose name does not begin with a kind."""
     for point in sorted(entry_points(group=ENTRY_POINTS), key=_origin):
         kind, _, name = point.name.partition(".")
         if kind not in KINDS or not name:
-            meant = did_you_mean(kind, KINDS) or f"known are {', '.join(KINDS)}"
+            suggestion = did_you_mean(kind, KINDS) or f"expected one of {', '.join(KINDS)}"
             problem = "its name must begin with a kind of component and a dot"
-            log.warning("%s: %s; %s", _origin(point), problem, meant)
+            log.warning("%s: %s; %s", _origin(point), problem, suggestion)
 
 
 def _origin(point: EntryPoint) -> str:

@@ -36,7 +36,7 @@ def test_a_plan_that_the_machine_cannot_hold_says_what_it_has(tmp_path: Path) ->
     ((status, _, error),) = run_many([[*asked, "train.threads=64", "ray.cpus=3"]], tmp_path)
     assert (status, error) == (
         2,
-        "sweep_margin: a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 in all; lower "
+        "sweep_margin: a trial needs 64 CPUs and 0 GPUs of one node, but the cluster has 3 and 0 in total; lower "
         "train.workers, train.threads or train.gpus_per_worker\n",
     )
 

@@ -70,7 +70,7 @@ def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
     outputs = _ended([_start([str(rank), store, str(tmp_path / str(rank))], module) for rank in range(2)])
     if stale:
         assert set(outputs) == {
-            f"{tmp_path}/1/epoch-0003: not here as worker 0 sees it; is this the same folder on every node?"
+            f"{tmp_path}/1/epoch-0003: worker 0 sees another checkpoint here; use the same folder on every node"
         }
     else:
         assert outputs == ["epoch 3"] * 2

@@ -42,7 +42,7 @@ def read_lists(lists: type[T], module: str) -> T:
         if key not in data:
             raise InputError(f"{path}: {key}: missing")
         if key not in names:
-            raise InputError(f"{path}: {key}: unknown key; known are {', '.join(names)}")
+            raise InputError(f"{path}: {key}: unknown key; expected one of {', '.join(names)}")
     hints = get_type_hints(lists)
     return lists(**{name: _value(data[name], hints[name], f"{path}: {name}") for name in names})
 

@@ -338,7 +338,7 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
         raise InputError(f"--preset {chosen}: expected an object of settings, got {type(data).__name__}")
     if data.keys() == {"preset", "changed"}:  # a run's preset.json (`training.origin`)
         raise InputError(
-            f"--preset {chosen}: only the origin of a run's configuration; give the config.json next to it"
+            f"--preset {chosen}: only names the origin of a run's configuration; give the config.json in its folder"
         )
     base = presets.preset(str(data.pop("preset", default_preset)))
     own = {f.name for f in fields(options)} if options is not None else set()

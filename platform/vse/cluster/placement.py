@@ -99,7 +99,7 @@ def check_room(
     fit = most.room(cpus_per_worker, gpus_per_worker, labels)
     if workers > fit:
         raise InputError(
-            f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, and "
+            f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, but "
             f"{place} room for {fit}{where}; at most {_that_fit(fit)}"
         )
     if not is_local and not gpus_per_worker and (unused := most.total()["GPU"]):

@@ -68,10 +68,10 @@ class Located:
     missing: Mapping[str, str]
 
 
-def places_of(root: str, uri: str) -> Iterator[str]:
-    """Paths of the image `uri` of a data set: as it is written (`spellings`), then the one file that it can mean.
+def candidate_paths(root: str, uri: str) -> Iterator[str]:
+    """Paths to try for the image `uri` of a data set: first as written (`spellings`), then the only file that matches.
 
-    The folder is searched only for the second, once per process. Raises AddressError as `below` does.
+    The folder is listed only for the matching file, once per process. Raises AddressError as `below` does.
     """
     refused = None
     try:

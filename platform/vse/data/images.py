@@ -14,7 +14,7 @@ import PIL.Image
 import PIL.ImageOps
 
 from vse.data.containers import EntryError, read_entry, split_entry
-from vse.data.image_files import places_of
+from vse.data.image_files import candidate_paths
 from vse.data.regions import cropped, sides_of, split_uri
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
@@ -43,7 +43,7 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
         uri: a `scene:` address, a file:// or s3:// address, or a path. A fragment may name an entry of that file
             (`vse.data.containers`), a region of the picture (`vse.data.regions`), or both.
         root: the folder or s3:// address that a path is relative to. If there is no such file, the one file below it
-            that the path can mean is read (`places_of`).
+            that the path can mean is read (`candidate_paths`).
 
     Raises:
         AddressError: the path leaves its root.
@@ -60,7 +60,7 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
     file, entry = split_entry(uri)
     while file:
         named = ""
-        for place in places_of(root, file):
+        for place in candidate_paths(root, file):
             tried.append(place)
             data = _read(place, entry)
             if isinstance(data, bytes):

@@ -164,7 +164,7 @@ class SplitNames:
         """train, val, test or one of the other names. Raises InputError for an unknown name."""
         meaning = self._meanings.get(name.strip().lower())
         if meaning is None:
-            raise InputError(f"{where}: unknown split {name!r}; known are {', '.join(self._accepted)}")
+            raise InputError(f"{where}: unknown split {name!r}; expected one of {', '.join(self._accepted)}")
         if name != meaning:
             self._translated[name] = meaning
         return meaning

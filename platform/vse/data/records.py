@@ -173,10 +173,10 @@ class Records:
 
     @cached_property
     def content_fingerprint(self) -> str:
-        """Eight digits over images and captions, without splits and boxes: what features and parses depend on.
+        """Eight digits over images and captions without splits and boxes, for features and parses.
 
-        Folds of one data set share it, so cross-validation extracts and parses once; a source that draws its images
-        differently than before says so by its revision.
+        Folds of one data set share it, so cross-validation extracts and parses once. A source that changes how it
+        renders its images changes its revision.
         """
         rows = sorted([i.id, i.uri] for i in self.images), sorted([c.id, c.image, c.text] for c in self.captions)
         return fingerprint([self.name, self.source.get("revision"), *rows])

@@ -174,7 +174,7 @@ class Source(ABC):
         links = []
         for each in self.config.links:
             if not Folder.open(each).exists():
-                raise InputError(f"data.links={each}: no such folder; expected one that links among the images lead to")
+                raise InputError(f"data.links={each}: no such folder; expected the target of links in the image folder")
             links.append(Folder.open(each).uri)
         return Root(uri, (*others, *links))
 
@@ -185,11 +185,14 @@ def source_of(config: ComponentConfig) -> type[Source]:
 
 
 def recognise(address: str, name: str = "") -> tuple[str, dict[str, str]]:
-    """The source that reads a folder or file, and its keys without `data.`.
+    """Find the source that reads a folder or file.
 
     Args:
         address: a folder or a file, as a path or an s3:// address.
-        name: the name of the source, if it is known.
+        name: the name of the source; empty to recognise it from the files.
+
+    Returns:
+        (name of the source, its configuration keys without the prefix `data.`).
 
     Raises:
         InputError: there is no such file or folder, or no source recognises it.
@@ -217,7 +220,7 @@ def _by_precedence() -> list[tuple[str, type[Source]]]:
 
 
 def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) -> np.ndarray:
-    """Which captions of a split are true of which images, described or not.
+    """For each image and caption of a split, whether the caption is true of the image, whichever image it describes.
 
     Args:
         config: of the source.
@@ -229,11 +232,11 @@ def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) 
         bool array (images, captions).
 
     Raises:
-        InputError: the source does not know what is true of its images.
+        InputError: the source does not know which captions are true of which images.
     """
     source = source_of(config)
     if not source.knows_truth:
-        raise InputError(f"{key}: needs a source that knows what is true of its images, such as data=scenes")
+        raise InputError(f"{key}: needs a source that knows which captions are true, such as data=scenes")
     return source.true_pairs(records, split)
 
 

@@ -51,13 +51,13 @@ class SaliencyBlock:
 def heat_map(
     image: Float[np.ndarray, "rows columns"], picture: PIL.Image.Image | None, size: tuple[int, int], level: str
 ) -> PIL.Image.Image:
-    """Saliency over a picture: dim grey where there is none, orange and then white where it is largest.
+    """Saliency over a picture: dim grey where it is zero, then orange, and white where it is largest.
 
-    Pixels are smoothed a little, since single bright pixels cannot be seen; cells of a map are enlarged.
+    Saliency of pixels is smoothed a little, because single bright pixels are invisible; cells of a map are enlarged.
 
     Args:
         image: Saliency, L∞-normalised.
-        picture: What it is of; None for a map on black.
+        picture: The image that was measured; None for a black background.
         size: Width and height of the result in pixels.
         level: `pixels` or `features`.
     """

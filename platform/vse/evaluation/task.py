@@ -320,18 +320,18 @@ class Task(ABC):
 
     @property
     def label(self) -> str:
-        """What stands in place of a split in names, for a task of the data set."""
+        """For a task on the whole data set: the word in metric names in place of the split."""
         return ""
 
     def content(self) -> Any:
-        """Plain data that decides the numbers besides `config`, such as what is in the files that it names."""
+        """Plain data besides `config` on which the numbers depend, such as the content of files that `config` names."""
         return None
 
     def check(self, records: Records) -> None:  # noqa: B027  # most tasks have nothing to check
-        """Called before anything is encoded. Raises InputError if `config` does not go with the data."""
+        """Called before anything is encoded. Raises InputError if `config` does not fit the data."""
 
     def metric(self, name: str) -> Metric:
-        """The metric of a name; KeyError if it is no metric of the task."""
+        """The metric with this name. Raises KeyError if the task has no such metric."""
         return self._by_name[name]
 
     @cached_property
@@ -339,7 +339,7 @@ class Task(ABC):
         return {metric.name: metric for metric in self.metrics}
 
     def missing(self, subject: Subject) -> str:
-        """What the task needs and a subject lacks; empty for nothing."""
+        """What the task needs but the subject lacks; empty if nothing."""
         return " and ".join(need.name for need in self.needs if not need.of(subject))
 
     @classmethod

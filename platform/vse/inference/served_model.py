@@ -64,9 +64,9 @@ def offer_model(
     alias: str = ALIAS,
     card: str = "",
 ) -> ModelOffer:
-    """Have the shipper register the kept checkpoint of a run, and give its version the alias.
+    """Ask the shipper to register the kept checkpoint of a run as a model version, and to set its alias.
 
-    The same checkpoint with the same changes stays one version, however often it is offered.
+    Offering the same checkpoint with the same changes again makes no further version.
 
     Args:
         workspace: of the run.
@@ -74,7 +74,7 @@ def offer_model(
         changes: settings that affect inference only, such as a selected α.
         name: of the registered model; by default `model_name`.
         alias: of the version.
-        card: text of README.md in the packed folder; a changed one is another version.
+        card: text of README.md in the packed folder; a changed text makes another version.
 
     Raises:
         InputError: for a run without a checkpoint, for a family without vectors of single images, and for names that

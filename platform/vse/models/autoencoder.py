@@ -60,12 +60,12 @@ class Discriminator(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(self, codes: Float[Tensor, "*batch dim"], fixed: bool = False) -> Float[Tensor, "*batch"]:
-        """Logits of codes. `fixed`: the gradient flows to the codes alone, which the encoders need."""
+        """Logits of codes. `fixed`: the gradient flows only to the codes, to train the encoders."""
         x = unit(codes) if self.normalize else codes
         return self.logits(x, fixed)
 
     def judge_prior(self, draw: Int[Tensor, " batch"]) -> Float[Tensor, "batch two"]:
-        """Logits of two samples of N(0, I) per key: as many as the codes of both encoders (section 4.2)."""
+        """Logits of two samples of N(0, I) per key, one for each encoder's code (section 4.2)."""
         samples = noise.normal(draw, 2 * self.dim, PRIOR).to(next(self.parameters()).dtype)
         return self.logits(samples.view(len(draw), 2, self.dim))
 

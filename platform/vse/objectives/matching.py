@@ -43,11 +43,11 @@ def matched(
     Args:
         match: one of `MATCHES`.
         scores: of images and captions.
-        excluded: pairs that are no negatives, among them all pairs of items that are not `paired`.
+        excluded: pairs that do not count as negatives, including all pairs with an item that is not `paired`.
         gathered: holds the learnable scalars.
         margin: of the hinge.
         hardest: whether the hinge uses the hardest negatives only.
-        paired: items that are pairs; None for all.
+        paired: items whose image and caption belong together; None for all.
     """
     if match == "infonce":
         return infonce.cross_entropies(scores, excluded, infonce.bounded_exp(gathered[infonce.SCALE]))

@@ -73,11 +73,11 @@ def write_card(folder: Folder, run: Folder, options: CardOptions) -> None:
 
 
 def publish(folder: Folder, options: CardOptions) -> None:
-    """Upload a folder with its card, if asked to. Raises as `write_card`."""
+    """Upload a folder with its card if `card.push_to_hub` is set. Raises as `write_card`."""
     if not options.push_to_hub:
         return
     if not folder.is_local:
-        raise InputError(f"card.push_to_hub: uploads from a workspace on a disk; copy {folder} to one first")
+        raise InputError(f"card.push_to_hub: needs a workspace on a local disk; copy {folder} to one first")
     try:
         push_folder(folder.local(), options.push_to_hub, "card.push_to_hub")
     except OSError as error:

@@ -178,7 +178,7 @@ def parse(text: str, where: str = FILE) -> tuple[PublishedRow, ...]:
 def _check(row: Mapping[str, str], here: str) -> None:
     for name, choices in _CHOICES.items():
         if row[name] not in choices:
-            hint = did_you_mean(row[name], choices) or f"known are {', '.join(filter(None, choices))}"
+            hint = did_you_mean(row[name], choices) or f"expected one of {', '.join(filter(None, choices))}"
             raise InputError(f"{here}: {name} {row[name]!r}: unknown; {hint}")
     tables = PAPERS[row["paper"]].tables
     if row["table"] not in tables:

@@ -118,7 +118,7 @@ def _columns() -> tuple[Column, ...]:
 
 
 def alpha_table(results: AlphaResults, split: str = "test") -> Table:
-    """Rows of the reference, of the swept model at its configured, its chosen and α = 1, and of the learned α.
+    """Table of the reference, the swept model at its configured α, its chosen α and α = 1, and the learned α.
 
     Means over seeds with 95 % intervals. `rsum3` is the sum of R@1, R@5 and R@10 of image to sentence; `pairs` is the
     share of adversaries that score lower than the caption they were made from.

@@ -14,7 +14,7 @@ TOTAL = "attack_total/rsum3"  # of UniVSE's three attacks, which no single task 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperTable:
-    """A table of a paper: what measures its columns, and what cannot be had.
+    """A table of a paper: the tasks that measure its columns, and the parts that cannot be reproduced.
 
     Args:
         paper: A key of `published.PAPERS`.
@@ -22,10 +22,10 @@ class PaperTable:
         title: What it shows.
         tasks: The tasks that measure its columns.
         derived: Systems without a training. Their numbers are metrics of the first measured row: (part of the name of a
-            metric, what stands there instead).
-        subsets: Whether the paper's own rows are subsets of components, which one task measures in one pass.
+            metric, its replacement).
+        subsets: Whether the paper's own rows are subsets of components, which one task measures together.
         notes: What differs from the paper at every scale.
-        lacks: What is absent, by scale.
+        lacks: The rows or columns that are missing, by scale.
     """
 
     paper: str
@@ -39,7 +39,7 @@ class PaperTable:
 
     @property
     def name(self) -> str:
-        """For readers."""
+        """The table's name on pages."""
         return f"{PAPERS[self.paper].name}, Table {self.number}"
 
     @property

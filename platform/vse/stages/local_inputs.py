@@ -14,7 +14,7 @@ from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
 from vse.data.containers import file_of
-from vse.data.image_files import places_of
+from vse.data.image_files import candidate_paths
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
@@ -128,7 +128,7 @@ def local_reads(
 def _some(records: Records, root: str) -> Iterator[str]:
     images = records.images
     for k in sorted({round(k * (len(images) - 1) / (_IMAGES - 1)) for k in range(_IMAGES)}):
-        places = places_of(root, file_of(images[k].uri)[0])
+        places = candidate_paths(root, file_of(images[k].uri)[0])
         written = next(places)
         if not named_files.is_remote(written):
             yield written if os.path.isfile(written) else next(filter(os.path.isfile, places), written)

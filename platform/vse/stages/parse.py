@@ -44,7 +44,7 @@ def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray
 
 
 def parser_of(config: RunConfig) -> Parser.Config:
-    """The configured parser; there is one kind of it."""
+    """The configuration of the parser."""
     assert isinstance(config.text.parser, Parser.Config)
     return config.text.parser
 

@@ -129,7 +129,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
 
 
 def _check_encoder(config: RunConfig, sentence: bool) -> None:
-    """Raises InputError for an encoder that nobody reads, and for one that is missing."""
+    """Raises InputError if nothing reads the text encoder, or if it is missing."""
     if registry.name_of("encoder", config.text.encoder) == "none":
         return
     if not sentence or registry.name_of("sentence", config.text.sentence) not in OF_ENCODER:
@@ -142,14 +142,14 @@ def _check_encoder(config: RunConfig, sentence: bool) -> None:
         raise InputError(f"text.encoder: nothing reads its vectors; {instead}, or leave it out")
     if config.text.word_vectors:
         raise InputError(
-            f"text.word_vectors={config.text.word_vectors}: nothing reads them, since text.encoder reads the captions; "
-            "leave one of them out"
+            f"text.word_vectors={config.text.word_vectors}: has no effect with text.encoder, which reads the captions "
+            "instead; leave one of them out"
         )
     registry.build("encoder", config.text.encoder).check()
 
 
 def _check_towers(config: RunConfig) -> None:
-    """Raises InputError unless a family without training gets both sides from one dual encoder, as they are."""
+    """Raises InputError if a family without training does not get both sides from one dual encoder, unscaled."""
     family = registry.name_of("family", config.model)
     if not registry.component("family", family).of_one_encoder:
         return
@@ -164,13 +164,13 @@ def _check_towers(config: RunConfig) -> None:
     )
     image, caption = config.features.backbone, config.text.encoder
     if registry.name_of("sentence", config.text.sentence) != "encoder":
-        raise InputError(f"text.sentence: family {family} reads captions by the text tower; use text.sentence=encoder")
+        raise InputError(f"text.sentence: family {family} reads the text tower's vectors; use text.sentence=encoder")
     if backbone == "arrays":
         return
     if backbone != text:
         raise InputError(
             f"features.backbone={backbone}: family {family} needs both towers of one dual encoder; use "
-            f"open_clip or transformers as features.backbone and as text.encoder, which is {text}"
+            f"open_clip or transformers for both features.backbone and text.encoder, which is {text}"
         )
     pairs = [("arch", "arch"), ("weights", "weights")] if backbone == "open_clip" else [("arch", "model")]
     for ours, theirs in pairs:
@@ -289,16 +289,15 @@ def _text_source(
 
 
 def _with_features(records: Records, store: FeatureStore) -> Records:
-    """The records less rejected images. Raises InputError if that leaves nothing to train or to validate on."""
+    """The records without rejected images. Raises InputError if no training or no validation images are left."""
     left = shared(records, gone, lambda: without(records, gone)) if (gone := frozenset(store.rejects)) else records
     for split in ("train", "val"):
         if split not in left.split_names:
             images = records.split(split).images
-            said = [store.rejects.get(image.id) or store.rejects[split_uri(image.id)[0]] for image in images]
-            reasons = by_reason(said)
+            why = [store.rejects.get(image.id) or store.rejects[split_uri(image.id)[0]] for image in images]
+            reasons = by_reason(why)
             raise InputError(
-                f"{records.name}: every image of split {split!r} was rejected, {len(images)} of them ({reasons}); for "
-                f"one, {images[0].id!r}: {said[0]}; each is listed in "
-                f"{store.folder.address(REJECTS)}"
+                f"{records.name}: all {len(images)} images of split {split!r} were rejected ({reasons}); the first is "
+                f"{images[0].id!r}: {why[0]}; {store.folder.address(REJECTS)} lists all of them"
             )
     return left

@@ -46,7 +46,7 @@ from vse.training.inputs import (
     training_inputs,
     warn_unfamiliar,
 )
-from vse.training.loop import SAID_ONCE, Hooks, Loop
+from vse.training.loop import PERMANENT_ERRORS, Hooks, Loop
 from vse.training.run_journal import (
     RESULT,
     Origin,
@@ -191,12 +191,12 @@ def _warn_begun(folder: Folder) -> None:
     except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one, which resuming reports
         return
     if theirs := others(progress.trained_by):
-        line = "warning: %s was begun with other code (%s) and continues with this; to train it anew, remove %s"
+        line = "warning: %s was started with other code (%s) and continues with this; to train it again, remove %s"
         log.warning(line, folder.name, names_of(theirs), folder)
 
 
 def trains_here(train: TrainConfig) -> bool:
-    """Whether this process is where a run trains."""
+    """Whether a run trains in this process."""
     return train.workers == 1 and train.gpus_per_worker <= num_gpus()
 
 
@@ -253,7 +253,7 @@ def validate(family: Family, val: Examples, tuning: Tuning | None = None) -> dic
         codes = encode_examples(family, shown)
         return count_retrieval(family, codes.images, codes.captions, codes.caption_to_image, share=world())
 
-    counter = together(count, *SAID_ONCE)
+    counter = together(count, *PERMANENT_ERRORS)
     add_up(counter.counts())
     return {f"val/{key}": value for key, value in counter.result().metrics().items()}
 
@@ -288,7 +288,7 @@ def train_worker(
         collate.pixels = None if tuning is None else tuning.pixels
         return data, family, collate, journal, tuning
 
-    data, family, collate, journal, tuning = together(set_up, *SAID_ONCE)
+    data, family, collate, journal, tuning = together(set_up, *PERMANENT_ERRORS)
 
     def epoch_done(epoch: int, row: dict[str, float]) -> None:
         assert journal is not None
@@ -307,7 +307,7 @@ def train_worker(
     )
     steps = prometheus.steps_of(parent or name)
     try:
-        together(lambda: _tell_again(config, journal, checkpoints), *SAID_ONCE)
+        together(lambda: _tell_again(config, journal, checkpoints), *PERMANENT_ERRORS)
         hooks = Hooks(lambda family: validate(family, data.val, tuning), epoch_done, note, steps)
         tuner = None if tuning is None else tuning.tuner
         progress = Loop(config, family, objective, collate, checkpoints, hooks, tuner).run()
@@ -321,7 +321,9 @@ def train_worker(
     finally:
         if steps is not None:
             steps.close()
-    together(lambda: _finish(config, journal, folder, progress, checkpoints.lease) if journal else None, *SAID_ONCE)
+    together(
+        lambda: _finish(config, journal, folder, progress, checkpoints.lease) if journal else None, *PERMANENT_ERRORS
+    )
 
 
 def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
@@ -333,10 +335,10 @@ def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
     try:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"], arguments["external"])
-        material = together(lambda: pipeline.prepare(config, workspace), *SAID_ONCE)
+        material = together(lambda: pipeline.prepare(config, workspace), *PERMANENT_ERRORS)
         train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
-    except SAID_ONCE as error:
-        return next(kind.__name__ for kind in SAID_ONCE if isinstance(error, kind)), str(error)
+    except PERMANENT_ERRORS as error:
+        return next(kind.__name__ for kind in PERMANENT_ERRORS if isinstance(error, kind)), str(error)
     except OSError as error:
         if text := storage_failure(error):
             return StorageError.__name__, text

@@ -25,7 +25,7 @@ from vse.storage.files import scratch_folder
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.training.config import RunConfig
-from vse.training.loop import SAID_ONCE
+from vse.training.loop import PERMANENT_ERRORS
 from vse.workspace import journal
 from vse.workspace.layout import Workspace
 
@@ -53,14 +53,14 @@ def train_on_workers(
     *,
     held: LeaseHandle | None = None,
 ) -> None:
-    """Run to the end on `config.train.workers` workers; the process must be connected to Ray.
+    """Train to the end on `config.train.workers` workers. The process must be connected to Ray.
 
     Lost workers are replaced. `report` is called in a thread with the numbers of each epoch in the run's journal, and
     with `waited`, the seconds in which workers had no resources.
 
     Raises:
         InputError, StorageError, Diverged: A worker raised it; there is no retry.
-        PlacementError: The nodes for all workers did not come.
+        PlacementError: The nodes for all workers did not start in time.
         WorkersLostError: Workers were lost too often, or torch finds no GPU on a worker that Ray gave one.
     """
     # Nothing reads Ray's own notes about a run. Ray's controller writes them on this node; on S3, a failed write would
@@ -252,7 +252,7 @@ def _raise_again(refusal: tuple[str, str] | None) -> None:
     """Raise the error that a worker returned."""
     if refusal is not None:
         kind, text = refusal
-        raise next(each for each in SAID_ONCE if each.__name__ == kind)(text)
+        raise next(each for each in PERMANENT_ERRORS if each.__name__ == kind)(text)
 
 
 @contextlib.contextmanager

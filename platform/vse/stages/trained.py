@@ -71,7 +71,7 @@ def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
 
 
 def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -> Trained:
-    """A checkpoint as a model; `changes` are settings that touch inference only, such as `model.components`.
+    """A checkpoint as a model; `changes` are settings that affect only inference, such as `model.components`.
 
     Raises InputError for a damaged checkpoint, or for changes under which its weights do not fit.
     """
@@ -81,13 +81,13 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     # users set changes by other keys, so the message names the setting that the family lacks
     if "model" not in changes and (lacking := sorted(changes.keys() - flatten(config).keys())):
         family = registry.name_of("family", config.model)
-        raise InputError(f"{lacking[0].rpartition('.')[2]}: family {family} of {checkpoint} has none to set")
+        raise InputError(f"{lacking[0].rpartition('.')[2]}: family {family} of {checkpoint} has no such setting")
     config = override(config, changes)
     vocabulary = Vocabulary.from_json(checkpoint.read_bytes("vocabulary.json"), f"{checkpoint}/vocabulary.json")
     sizes = checkpoint.read_json("context.json")
     image = family_inputs(config).image
     if image not in sizes["feature_dims"]:
-        raise InputError(f"{checkpoint}: trained on {', '.join(sizes['feature_dims'])} features, asked to read {image}")
+        raise InputError(f"{checkpoint}: trained on {', '.join(sizes['feature_dims'])} features, model reads {image}")
     dim = sizes["word_vector_dim"]
     vectors = None if dim is None else torch.zeros(len(vocabulary), dim)
     context = Context(len(vocabulary), sizes["feature_dims"], vectors, sizes["sentence_dim"])

@@ -26,7 +26,7 @@ from vse.training.collectives import add_up, together, world
 from vse.training.config import RunConfig, regions_from_maps
 from vse.training.examples import Examples
 from vse.training.inputs import Material
-from vse.training.loop import SAID_ONCE
+from vse.training.loop import PERMANENT_ERRORS
 from vse.training.pixels import Pictures, PixelBatches
 from vse.training.tuning import Tuner, has_batch_norm
 from vse.workspace.layout import Workspace
@@ -119,7 +119,7 @@ class Tuning:
         """The validation split with features of the backbone as it is now. Workers call it together."""
         name, (rank, workers) = self.tuner.output, world()
         own = np.array_split(np.arange(len(self.val.images)), workers)[rank]
-        features = together(lambda: self._features(own, val.features[name].shape), *SAID_ONCE)
+        features = together(lambda: self._features(own, val.features[name].shape), *PERMANENT_ERRORS)
         if workers > 1:
             summed = torch.from_numpy(features).to(next(self.tuner.network.parameters()).device, torch.float32)
             add_up([summed])

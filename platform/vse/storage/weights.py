@@ -55,19 +55,19 @@ def read_weights(address: str) -> Mapping[str, Any]:
 def load_weights(
     module: nn.Module, content: Mapping[str, Any], where: str, whole: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Put weights into a module built on the meta device, in single precision.
+    """Load weights into a module built on the meta device, in single precision.
 
-    Keys outside of the module are ignored, unless they show another depth of the network or layers that it lacks. One
-    log line says what was renamed or ignored.
+    Keys that the module does not have are ignored, unless they show that the file is of a network with another depth
+    or with further layers. One log line lists the renamed and ignored keys.
 
     Args:
-        module: filled completely.
-        content: a state dict, or a checkpoint with one under a key; its names may have a prefix.
+        module: every parameter and buffer of it is set.
+        content: a state dict, or a checkpoint that holds one under some key; the names may have a prefix.
         where: the file or name for messages.
         whole: the state dict of the complete network, if `module` is only its trunk.
 
     Raises:
-        InputError: naming the keys that are missing, surplus, or of another shape.
+        InputError: keys are missing, surplus, or of another shape; the message names them.
     """
     expected = module.state_dict()
     whole = expected if whole is None else whole
@@ -101,10 +101,10 @@ def _unwrapped(content: Mapping[str, Any], where: str) -> tuple[dict[str, Tensor
     tensors = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
     if tensors and not inner:
         others = [str(key) for key in content if str(key) not in tensors]
-        return tensors, [f"left out {_named(others)}, no tensors"] if others else []
+        return tensors, [f"left out {_named(others)}, which are not tensors"] if others else []
     if not keys:
         holds = _named([str(key) for key in content]) if content else "nothing"
-        choice = f"; which of {', '.join(map(str, inner))} is meant? save that alone" if inner else ""
+        choice = f"; save only one of {', '.join(map(str, inner))}" if inner else ""
         raise InputError(f"{where}: expected tensors by name (a state dict), got {holds}{choice}")
     others = [str(key) for key in content if key != keys[0]]
     return dict(inner[keys[0]]), [f"took what is under {keys[0]!r}" + (f", without {_named(others)}" if others else "")]

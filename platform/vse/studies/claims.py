@@ -28,16 +28,16 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOf(Arm):
-    """A single run of an arm, for a claim about runs and not about their mean."""
+    """A single run of an arm, for claims about single runs instead of their mean."""
 
     seed: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
-    """Sum of weight * metric over arms, which the claim puts above `margin`. Below `margin + negligible` refutes it.
+    """Sum of weight * metric over arms. The claim is that it exceeds `margin`; below `margin + negligible` refutes it.
 
-    "No worse" is a negative margin with nothing negligible: the equivalence margin.
+    "No worse" is a negative margin, the equivalence margin, and `negligible=0`.
     """
 
     name: str
@@ -66,7 +66,7 @@ def claim(name: str, paper: str, statement: str, *comparisons: Comparison, seeds
 def over(
     better: Arm, worse: Arm, metric: str, *, margin: float = 0.0, negligible: float = 1.0, where: str = ""
 ) -> Comparison:
-    """`better` above `worse` on a metric, in points. `where` names the split in the comparison's name."""
+    """The comparison `better` - `worse` on a metric, in points. `where` is added to its name, such as the split."""
     return Comparison(
         name=f"{metric}: {better.model} - {worse.model}{where}",
         metric=metric,

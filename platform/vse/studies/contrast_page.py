@@ -55,7 +55,7 @@ def page_of(
     groups = [[_parsed(text, str(k), next(parses)) for text in captions] for k, captions in enumerate(images)]
     every = [caption for group in groups for caption in group]
     if not every:
-        raise InputError("captions: the files hold none")
+        raise InputError("captions: the files contain no captions")
     lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     vocabulary = ContrastWords(((c.parse, c.components) for c in every), rules, lexicon)
     generator = Generator(vocabulary.of(words), lexicon, rules)

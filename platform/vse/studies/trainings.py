@@ -147,7 +147,7 @@ def _is_of(summary: Mapping[str, Any], training: Training) -> bool:
 
 
 def zipped(entries: Mapping[str, bytes]) -> bytes:
-    """A zip file whose bytes depend on names and contents only. Tables are compressed already and are stored."""
+    """A zip file whose bytes depend only on names and contents. Tables are stored, as they are compressed already."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name in sorted(entries):

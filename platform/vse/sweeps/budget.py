@@ -86,7 +86,7 @@ class Resources:
         return min(fits, wished) if wished else fits
 
     def most(self, could: Capacity, labels: Mapping[str, str] | None = None) -> dict[str, float]:
-        """CPUs and GPUs that such trials can have on nodes with these labels, without what no trial fits on.
+        """CPUs and GPUs that whole trials can use on nodes with these labels.
 
         Raises:
             InputError: Not even one fits.
@@ -96,8 +96,8 @@ class Resources:
         if not fits:
             total, workers = could.total(labels), f"{self.workers} workers of " if self.nested else ""
             raise InputError(
-                f"a trial needs {workers}{cpus:g} CPUs and {gpus:g} GPUs of one node, and the cluster has "
-                f"{total['CPU']:g} and {total['GPU']:g} in all; {_LOWER}"
+                f"a trial needs {workers}{cpus:g} CPUs and {gpus:g} GPUs of one node, but the cluster has "
+                f"{total['CPU']:g} and {total['GPU']:g} in total; {_LOWER}"
             )
         return {"CPU": fits * (self.cpus + own), "GPU": fits * self.gpus}
 

@@ -129,7 +129,7 @@ def _by_steps(config: RunConfig, workspace: Workspace, request: Request) -> Esti
         return Estimate(None, f"{none} a fit in closed form has no step to time")
     source = f"timed here: {1000 * timing.step:.0f} ms per step, {timing.steps} steps per epoch"
     if config.train.workers > 1:
-        source += f", shared by {config.train.workers} workers; their start comes on top"
+        source += f", shared by {config.train.workers} workers; plus their start-up"
     return Estimate(timing.seconds(config.train), source)
 
 
@@ -144,7 +144,7 @@ class Timing:
     checkpoint: float
 
     def seconds(self, train: TrainConfig) -> float:
-        """Of a whole run, if patience does not end it and workers share a step without loss."""
+        """Estimated seconds of a whole run without early stopping, if workers divide the time of a step evenly."""
         validations = math.ceil(train.epochs / train.evaluate_every)
         epochs = train.epochs * (self.step * self.steps / train.workers + self.checkpoint)
         return self.set_up + epochs + validations * self.validation
@@ -155,7 +155,7 @@ class _Enough(Exception):  # noqa: N818  (ends the loop, and is no error)
 
 
 class _NoCheckpoints(Checkpoints):
-    """Saves nothing: epochs of few steps spend their time on steps."""
+    """Saves nothing, because the timed epochs have few steps and saving would dominate them."""
 
     def save(self, progress: Progress, model: Any, optimizers: Any, scaler: Any, backbone: Any = None) -> Folder:
         return self.folder
@@ -169,8 +169,8 @@ def time_training(
     Args:
         config: The run configuration.
         material: Its data; features of some of the images are read.
-        workspace: Where a run is that it starts from.
-        seconds: How long steps are made.
+        workspace: Holds the run that `train.warm_start` names.
+        seconds: How long training steps are timed.
 
     Returns:
         None for a family that is fitted in closed form and makes no steps.

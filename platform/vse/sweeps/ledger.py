@@ -330,7 +330,7 @@ def open_sweep(workspace: Workspace, name: str, definition: Mapping[str, Any], *
                 difference = _difference(root.child(other), definition)
                 raise InputError(
                     f"sweep.name={name}: already used for another sweep, {other}{difference}; "
-                    "choose another name, or the settings it was made with"
+                    "choose another name, or use the settings of that sweep"
                 )
     if definition_of(folder) != canonical(definition):  # absent, or damaged on its disk
         folder.write_json(DEFINITION, canonical(definition))

@@ -93,7 +93,7 @@ def _sample(point: Point, workspace: Workspace, metric: str) -> Sample:
 
 
 def headline(results: ResponseResults) -> dict[str, Any]:
-    """The first numbers of the summary."""
+    """The headline numbers of the sweep's `summary.json`."""
     best, base = results.chosen(), results.at_base()
     numbers: dict[str, Any] = {"points": len(results.points), "trials": sum(len(p.seeds) for p in results.points)}
     if best is not None:
@@ -109,14 +109,14 @@ def preset_file(request: Request, config: RunConfig, changes: Mapping[str, Any])
     """The best point as JSON that `--preset FILE` reads: the named preset and the settings that differ from it."""
     chosen = override(config, dict(changes))
     name = request.preset or ""
-    if name not in presets.names():  # a file: the new one stands alone
+    if name not in presets.names():  # a file: the new preset is written in full
         return json.dumps(to_dict(chosen), indent=1) + "\n"
     theirs = to_dict(presets.preset(name))
     return json.dumps({"preset": name, **_different(to_dict(chosen), theirs)}, indent=1) + "\n"
 
 
 def _different(data: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested settings of `data` that differ from `other`; a component of another name is given whole."""
+    """The nested settings of `data` that differ from `other`, with all keys of a component whose name differs."""
     different: dict[str, Any] = {}
     for key, value in data.items():
         theirs = other.get(key)

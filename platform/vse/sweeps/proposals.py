@@ -12,7 +12,7 @@ from vse.sweeps.ledger import Entry, FailureKind
 from vse.sweeps.nodes import SickNodes
 
 AVOIDED = "avoided"  # key of a trial's configuration: ids of nodes that must not run it
-LOSSES = 10  # retries of a trial after ends that say nothing about it, such as a lost node
+LOSSES = 10  # retries of a trial after failures that it did not cause, such as a lost node
 
 
 class Proposer(Protocol):
@@ -28,12 +28,12 @@ class Proposer(Protocol):
         ...
 
     def ended(self, entry: Entry, *, final: bool = False) -> bool:
-        """Take the end of a trial; returns whether it will be proposed again, which `final` forbids."""
+        """Record the end of a trial; returns whether it will be proposed again. With `final` it never is."""
         ...
 
 
 class Attempts:
-    """Counts how often trials fail. Ends that say nothing about the trial are counted apart."""
+    """Counts how often trials fail. Failures that the trial did not cause are counted separately."""
 
     def __init__(self, attempts: int = 2) -> None:
         self._most, self._failures, self._losses = attempts, Counter[str](), Counter[str]()

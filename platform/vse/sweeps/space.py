@@ -143,7 +143,7 @@ def _named_module(name: str) -> ModuleType:
     names = sorted(module.name for module in pkgutil.iter_modules(search_spaces.__path__))
     if name not in names:
         hints = [Hint(near, {KEY: near}) for near in difflib.get_close_matches(name, names)]
-        listed = f"known are {', '.join(names)}, or a path that ends in .py"
+        listed = f"expected one of {', '.join(names)}, or a path that ends in .py"
         raise UnknownError(KEY, f"search space {name}: unknown", hints, listed)
     return importlib.import_module(f"search_spaces.{name}")
 
@@ -187,7 +187,7 @@ def describe_domain(domain: Any, where: str) -> Any:
             raise InputError(f"{where}: {error}") from None
         return {"grid": listed} if isinstance(domain, dict) else listed[0]
     if isinstance(domain, sample.Function):
-        raise InputError(f"{where}: sample_from hides what is searched; use choice, uniform, randint or a grid")
+        raise InputError(f"{where}: sample_from cannot be read as data; use choice, uniform, randint or a grid")
     sampler, step = domain.get_sampler(), None
     if isinstance(sampler, sample.Quantized):
         sampler, step = sampler.sampler, sampler.q
@@ -200,7 +200,7 @@ def describe_domain(domain: Any, where: str) -> Any:
     normal = isinstance(sampler, sample.Normal)
     bounds = plain([sampler.mean, sampler.sd] if normal else [domain.lower, domain.upper])
     if not all(isinstance(bound, int | float) for bound in bounds) or (not normal and bounds[0] >= bounds[1]):
-        raise InputError(f"{where}: nothing can be drawn with {bounds[0]!r} and {bounds[1]!r}; give two rising numbers")
+        raise InputError(f"{where}: expected two rising numbers as bounds, got {bounds[0]!r} and {bounds[1]!r}")
     kind = "integer " if isinstance(domain, sample.Integer) else ""
     name = f"{kind}{type(sampler).__name__.lstrip('_').lower()}"
     return {name: bounds} if step is None else {name: bounds, "step": step}

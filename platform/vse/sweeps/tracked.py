@@ -1,4 +1,4 @@
-"""The tracked runs of a sweep: its own with the report, and one below it for every trial or measured point."""
+"""The tracked runs of a sweep: the parent run with the report, and a child run for every trial or measured point."""
 
 import json
 import shlex
@@ -23,18 +23,18 @@ from vse.workspace.redaction import redact_text
 
 
 class TrackedRuns:
-    """Journals of a sweep and of the runs below it, which trackers read."""
+    """Journals of a sweep and of its child runs, which are sent to MLflow."""
 
     def __init__(self, request: Request, plan: SweepPlan, workspace: Workspace, folder: Folder) -> None:
         self.request, self.plan, self.workspace, self.folder = request, plan, workspace, folder
         self.name = folder.name
 
     def journal(self, *below: str) -> Journal:
-        """The journal of the sweep's tracked run, or of a run below it."""
+        """The journal of the sweep's parent run, or of a child run."""
         return self.workspace.journal(self.folder.child(*below))
 
     def open_parent(self) -> None:
-        """Start the parent run, which trackers need before its children. A finished one stays so until a trial runs."""
+        """Start the parent run, which MLflow needs before its children, unless it has finished (see `reopen`)."""
         if read(self.journal().path).status != "finished":
             self._open()
 

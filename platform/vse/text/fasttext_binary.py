@@ -38,10 +38,11 @@ class _Model:
 def read(
     path: str, stream: BufferedReader, wanted: Mapping[str, int], *, subwords: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(vectors (wanted, dim) float32, found, composed) of the words of `wanted` (word -> row).
+    """(vectors (words, dim) float32, found, composed) of the words of `wanted` (word -> row).
 
-    subwords: words that the file does not list are composed of their n-grams alone. Raises InputError for a quantised
-    model, another version, or a file that ends early.
+    subwords: whether words that the file does not list are composed of their n-grams.
+
+    Raises InputError for a quantised model, another version, or a file that ends early.
     """
     keys = {word.encode("utf-8", "surrogatepass"): k for word, k in wanted.items()}
     try:

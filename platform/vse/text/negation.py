@@ -1,4 +1,4 @@
-"""What a caption says is not there: nouns that it names as absent, and clauses that it denies.
+"""Negation in captions: nouns that a caption names as absent, and clauses that it denies.
 
 "No dog", "without a hat", "nobody", "isn't wearing any shoes". A noun in the scope of a negation is absent if it is
 indefinite: "is not wearing a helmet" shows no helmet, but "is not on the sofa" may well show the sofa.
@@ -26,11 +26,11 @@ class Negation:
 
     @cached_property
     def _any(self) -> bool:
-        """Whether the caption has any word of negation: most have none."""
+        """Whether the caption has any word of negation. Most captions have none."""
         return not (_NOT | _NOBODY | _WITHOUT | {"no"}).isdisjoint(self._words)
 
     def absent(self, i: int) -> bool:
-        """Whether noun `i` is named as something that is not there."""
+        """Whether the caption says that noun `i` is absent."""
         if not self._any:
             return False
         for _ in range(len(self.parse)):
@@ -43,7 +43,7 @@ class Negation:
         return False
 
     def denied(self, i: int) -> bool:
-        """Whether what clause `i`, a verb or a predicate, says is denied."""
+        """Whether the caption denies clause `i`, given by its verb or predicate."""
         if not self._any:
             return False
         if self._negated(i):

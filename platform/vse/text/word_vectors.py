@@ -108,9 +108,9 @@ def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
 
 
 def file_digits(path: str) -> str:
-    """Eight digits of what a file holds, not of its address: SHA-256 of all its bytes, and the member of an archive.
+    """Eight digits of the content of a file: SHA-256 of all its bytes, with the name of the member of an archive.
 
-    A whole-file hash costs less than the reading that follows (0.5 to 2 GB/s), and is taken once a process.
+    The hash (0.5 to 2 GB/s) costs less than the reading that follows, and is computed once per process.
     """
     file, member = split_path(path)
     whole = named_files.digest(file)

@@ -168,16 +168,17 @@ class Checkpoints:
         scaler: Any,
         backbone: nn.Module | None = None,
     ) -> Progress:
-        """Load a chosen checkpoint into model and optimisers; a fresh Progress where none was.
+        """Load a chosen checkpoint into model and optimisers; returns a new Progress if `chosen` is None.
 
-        Raises StorageError if it is not whole here, as where another node reads a stale copy of a shared folder.
+        Raises StorageError if this node does not see the same checkpoint, for example in a stale copy of a shared
+        folder.
         """
         if chosen is None:
             return Progress()
         name, weights = chosen
         folder = self.folder.child(name)
         if folder.read_manifest() is None or weights_of(folder) != weights:
-            raise StorageError(f"{folder}: not here as worker 0 sees it; is this the same folder on every node?")
+            raise StorageError(f"{folder}: worker 0 sees another checkpoint here; use the same folder on every node")
         progress = read_progress(folder)
         load_weights(folder, model)
         if backbone is not None:

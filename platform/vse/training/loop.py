@@ -76,12 +76,12 @@ class Hooks:
 
 
 # Errors that a retry would repeat; the first matching class counts
-SAID_ONCE = (CredentialsError, InputError, TakenOver, StorageError, Diverged)
+PERMANENT_ERRORS = (CredentialsError, InputError, TakenOver, StorageError, Diverged)
 
 
 @dataclass(frozen=True, eq=False)
 class PendingNumbers:
-    """Named numbers of a step on their way to the host, in one copy. `captions`: of the step's global batch."""
+    """Named numbers of a step that are being copied to the host. `captions` counts those of the step's global batch."""
 
     epoch: int
     step: int
@@ -92,7 +92,7 @@ class PendingNumbers:
 
     @classmethod
     def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "PendingNumbers":
-        """Starts the copy of the numbers, scalars on one device, and does not wait for it."""
+        """Start copying `numbers`, scalars on one device, to the host without waiting for the copy."""
         values, arrived = torch.stack(list(numbers.values())), None
         if values.is_cuda:
             values, arrived = values.to("cpu", non_blocking=True), torch.cuda.Event()
@@ -161,9 +161,11 @@ class Loop:
 
         All workers take the checkpoint that worker 0 chooses, so gradients of different models are never averaged.
         """
-        chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *SAID_ONCE)
+        chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *PERMANENT_ERRORS)
         restore = functools.partial(self.checkpoints.restore, told_by_first(chosen), self.family)
-        return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler, self._backbone), *SAID_ONCE)
+        return together(
+            lambda: restore(self.stepper.optimizers, self.stepper.scaler, self._backbone), *PERMANENT_ERRORS
+        )
 
     @property
     def _backbone(self) -> torch.nn.Module | None:
@@ -354,4 +356,4 @@ class Loop:
                 state = self.stepper.scaler.state_dict()
                 self.checkpoints.save(progress, self.family, self.stepper.optimizers, state, self._backbone)
 
-        together(save, *SAID_ONCE)
+        together(save, *PERMANENT_ERRORS)

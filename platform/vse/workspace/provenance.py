@@ -74,7 +74,7 @@ def _git(root: Path, *arguments: str) -> str:
 
 @functools.cache
 def hardware() -> dict[str, Any]:
-    """Processor, usable cores, memory in GiB, names of GPUs the driver knows; costs no library import."""
+    """Processor, usable cores, memory in GiB, and names of the visible GPUs, without importing torch."""
     return {
         "machine": platform.machine(),
         "processor": _first_after("/proc/cpuinfo", "model name") or platform.processor(),

@@ -45,7 +45,11 @@ def test_a_file_is_read_by_the_types_of_the_fields(tmp_path: Path) -> None:
     ("before", "after", "message"),
     [
         ('words = "b a"', "", "words: missing"),
-        ('words = "b a"', 'words = "b a"\nwoods = "c"', "woods: unknown key; known are words, ordered, groups, table"),
+        (
+            'words = "b a"',
+            'words = "b a"\nwoods = "c"',
+            "woods: unknown key; expected one of words, ordered, groups, table",
+        ),
         ('words = "b a"', "words = 3", "words: expected a string of words, got 3"),
         ('words = "b a"', 'words = " "', "words: expected a string of words, got ' '"),
         ('words = "b a"', 'words = "a b a"', "words: 'a' is repeated"),

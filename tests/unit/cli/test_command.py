@@ -47,7 +47,7 @@ class Presets:
 
     def preset(self, name: str) -> RunConfig:
         if name not in self.names():
-            raise InputError(f"preset {name!r}: unknown; known are tiny, long")
+            raise InputError(f"preset {name!r}: unknown; expected one of tiny, long")
         return RunConfig(epochs=30 if name == "long" else 3)
 
 
@@ -120,8 +120,8 @@ def test_workspace_comes_from_the_argument_then_the_environment(
         (["epochs"], ["epochs", "key=value"]),
         (["epochs=1", "epochs=2"], ["epochs", "twice"]),
         (["--presett", "x"], ["--presett"]),
-        (["--preset", "nope"], ["preset 'nope': unknown; known are tiny, long"]),
-        (["--preset", "tinny"], ["preset 'tinny': unknown; known are tiny, long"]),
+        (["--preset", "nope"], ["preset 'nope': unknown; expected one of tiny, long"]),
+        (["--preset", "tinny"], ["preset 'tinny': unknown; expected one of tiny, long"]),
         (["--help", "optim.lrr=1"], ["optim.lrr", "did you mean optim.lr?"]),
         (["--preset", "/no/such/file.json"], ["/no/such/file.json", "No such file"]),
         (["--workspace"], ["--workspace"]),

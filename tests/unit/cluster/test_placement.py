@@ -125,7 +125,7 @@ def test_ranks_beyond_the_nodes_that_stay_are_refused(tmp_path: Path) -> None:
     ):
         preflight(space, shared, workers=2, gpus_per_worker=1, labels=steady, key="train.workers")
     with pytest.raises(
-        InputError, match="each needs 9 CPUs and 0 GPUs of one node, and the cluster can have room for 0"
+        InputError, match="each needs 9 CPUs and 0 GPUs of one node, but the cluster can have room for 0"
     ):
         preflight(space, shared, workers=1, cpus_per_worker=9)
 

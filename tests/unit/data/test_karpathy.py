@@ -114,7 +114,7 @@ def _broken(change: Any) -> Any:
         (_broken(lambda d: d["images"][1].update(filepath=2014)), "'filepath' must be str, got int"),
         (_broken(lambda d: d["images"][1].pop("filename")), r"images\[1\]: lacks the key 'filename'"),
         (_broken(lambda d: d["images"][1].pop("split")), r"images\[1\]: lacks the key 'split'"),
-        (_broken(lambda d: d["images"][1].update(split="rest")), "unknown split 'rest'; known are .*restval"),
+        (_broken(lambda d: d["images"][1].update(split="rest")), "unknown split 'rest'; expected one of .*restval"),
         (_broken(lambda d: d["images"][0]["sentences"][1].clear()), r"images\[0\].sentences\[1\]: lacks the key 'raw'"),
         (
             _broken(lambda d: d["images"][0]["sentences"].append("text")),

@@ -21,7 +21,7 @@ def test_plain_names(name: str, split: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "trial", "tset", "eval", "held-out", "train+val", "restval", "0"])
 def test_other_names_are_refused(name: str) -> None:
-    message = f"a.json: line 2: unknown split {name!r}; known are train, val, test"
+    message = f"a.json: line 2: unknown split {name!r}; expected one of train, val, test"
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         SplitNames("a.json").split(name, "a.json: line 2")
 
@@ -29,7 +29,7 @@ def test_other_names_are_refused(name: str) -> None:
 def test_a_source_may_know_other_names() -> None:
     names = SplitNames("a.json", "restval")
     assert names.split("restval", "a.json: line 2") == "restval"
-    with pytest.raises(InputError, match="known are train, val, test, restval"):
+    with pytest.raises(InputError, match="expected one of train, val, test, restval"):
         names.split("rest", "a.json: line 2")
 
 

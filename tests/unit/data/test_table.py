@@ -213,7 +213,10 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         ("image,caption\n ,A dog\n", "line 2: image is empty"),
         (b"image,caption\na.jpg,A dog\nb.jpg,caf\xe9\n", "line 3: is not UTF-8 text"),
         ("image,caption,id\na.jpg,A dog,1\nb.jpg,A cat,1\n", "line 3: caption id '1' appears twice"),
-        ("image,caption,split\na.jpg,A dog,held-out\n", "line 2: unknown split 'held-out'; known are train, val, test"),
+        (
+            "image,caption,split\na.jpg,A dog,held-out\n",
+            "line 2: unknown split 'held-out'; expected one of train, val, test",
+        ),
         (
             "image,caption,split\na.jpg,A dog,train\na.jpg,A cat,val\n",
             "line 3: image 'a.jpg' has split 'val' here and 'train' in line 2",

@@ -177,7 +177,7 @@ def test_a_line_read() -> None:
         (HEAD + GOOD.replace("4,", "8,", 1), "line 2: table '8': of jwae there are 3, 4, 5, 6, 7"),
         (HEAD + GOOD.replace("VAE-MH", ""), "line 2: system: must not be empty"),
         (HEAD + GOOD.replace("coco_1k,", "coco_1m,"), "line 2: protocol 'coco_1m': unknown; did you mean"),
-        (HEAD + GOOD.replace(",no,", ",maybe,"), "line 2: finetuned 'maybe': unknown; known are yes, no"),
+        (HEAD + GOOD.replace(",no,", ",maybe,"), "line 2: finetuned 'maybe': unknown; expected one of yes, no"),
         (HEAD + GOOD.replace("i2t/r1", "i2t/r2"), "line 2: metric 'i2t/r2': unknown; did you mean"),
         (HEAD + GOOD.replace("57.8", "57,8").replace("57,8", "57x8"), "line 2: value '57x8': expected a number"),
         (HEAD + GOOD.replace("coco,,", "coco,alpha,"), "line 2: settings 'alpha': expected key=value"),

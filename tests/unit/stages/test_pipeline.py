@@ -308,9 +308,7 @@ def test_a_split_whose_images_were_all_rejected_is_told_so(tmp_path):
     digits = features_fingerprint(records, config.features.backbone, ["pooled"], str(tmp_path / "mine"))
     options, folder = ExtractionConfig(max_rejected=0.5), place.features(dataset_name(records), digits)
     store = extract(records, config.features.backbone, ["pooled"], folder, root=str(tmp_path / "mine"), options=options)
-    told = (
-        r"^mine: every image of split 'val' was rejected, 4 of them \(4 x pooled: .*\); for one, 'val_000000': pooled"
-    )
+    told = r"^mine: all 4 images of split 'val' were rejected \(4 x pooled: .*\); the first is 'val_000000': pooled"
     with pytest.raises(InputError, match=told):
         pipeline.prepare(config, place)
     with pytest.raises(InputError, match=r"no split 'val'; it has train, after 4 images were rejected"):

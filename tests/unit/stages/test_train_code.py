@@ -58,8 +58,8 @@ def test_a_run_that_other_code_began_goes_on_and_names_both(
         folder = _kill(config(), workspace, monkeypatch, "report")
     done = run_training(config(), workspace)
     assert said == [
-        f"warning: {done.run} was begun with other code (commit 01234567 with changes) and continues with this; "
-        f"to train it anew, remove {folder}"
+        f"warning: {done.run} was started with other code (commit 01234567 with changes) and continues with this; "
+        f"to train it again, remove {folder}"
     ]
     assert done.trained_by == [OTHER, this_code(config())]
     assert run_training(config(), workspace).trained_by == [OTHER, this_code(config())]

@@ -117,9 +117,9 @@ def vsepp(place):
     ("changes", "message"),
     [
         ({"model.dim": 16}, r"has shape .*, expected"),
-        ({"model.image": "map"}, "trained on pooled features, asked to read map"),
-        ({"model": "univse"}, "trained on pooled features, asked to read map"),
-        ({"model.colour": "red"}, r"^colour: family vsepp of .*epoch-000. has none to set$"),
+        ({"model.image": "map"}, "trained on pooled features, model reads map"),
+        ({"model": "univse"}, "trained on pooled features, model reads map"),
+        ({"model.colour": "red"}, r"^colour: family vsepp of .*epoch-000. has no such setting$"),
     ],
 )
 def test_changes_that_do_not_fit_are_one_line(vsepp, changes, message):

@@ -288,9 +288,9 @@ def test_trials_of_several_workers_have_places_on_nodes_and_not_in_sums() -> Non
     assert at_once(2, 3) == 4  # two places on each host, though 32 CPUs are those of five trials
     assert at_once(2, 4) == 3  # the drivers of four would take the place of a worker
     assert at_once(8, 3) == 1
-    with pytest.raises(InputError, match="needs 9 workers of 3 CPUs and 0 GPUs of one node, and the cluster has 32 "):
+    with pytest.raises(InputError, match="needs 9 workers of 3 CPUs and 0 GPUs of one node, but the cluster has 32 "):
         at_once(9, 3)
-    with pytest.raises(InputError, match="a trial needs 64 CPUs and 0 GPUs of one node, and the cluster has 3 and 0 "):
+    with pytest.raises(InputError, match="a trial needs 64 CPUs and 0 GPUs of one node, but the cluster has 3 and 0 "):
         Resources(cpus=64).most(Capacity((NodeKind(3.0),)))
 
 

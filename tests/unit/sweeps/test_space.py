@@ -86,9 +86,18 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
         ("SPACE = {'alpha': object()}", "not plain data"),
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
         ("raise SystemExit('no')", "SystemExit: no"),
-        ("from ray import tune\nSPACE = {'a': tune.uniform(2, 1)}", "a: nothing can be drawn with 2 and 1"),
-        ("from ray import tune\nSPACE = {'a': tune.randint(3, 3)}", "a: nothing can be drawn with 3 and 3"),
-        ("from ray import tune\nSPACE = {'a': tune.randint('1', 3)}", "a: nothing can be drawn with '1' and 3"),
+        (
+            "from ray import tune\nSPACE = {'a': tune.uniform(2, 1)}",
+            "a: expected two rising numbers as bounds, got 2 and 1",
+        ),
+        (
+            "from ray import tune\nSPACE = {'a': tune.randint(3, 3)}",
+            "a: expected two rising numbers as bounds, got 3 and 3",
+        ),
+        (
+            "from ray import tune\nSPACE = {'a': tune.randint('1', 3)}",
+            "a: expected two rising numbers as bounds, got '1' and 3",
+        ),
         ("from ray import tune\nSPACE = {'w': tune.choice([{'a': 1}, {}]), 'a': 2}", "a: comes twice in a point"),
     ],
 )

@@ -120,7 +120,9 @@ def test_another_than_the_chosen_one_is_refused(tmp_path):
     assert found is not None
     name, weights = found
     for chosen in ((name, "0" * 64), ("epoch-9999", weights)):
-        with pytest.raises(StorageError, match="not here as worker 0 sees it; is this the same folder on every node"):
+        with pytest.raises(
+            StorageError, match="worker 0 sees another checkpoint here; use the same folder on every node"
+        ):
             checkpoints.restore(chosen, one.family, one.stepper.optimizers, one.stepper.scaler)
 
 

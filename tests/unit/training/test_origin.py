@@ -97,4 +97,6 @@ def test_asked_for_as_a_preset_it_points_to_the_configuration_beside_it(
     argv = ["--preset", str(tmp_path / "preset.json")]
     assert command.main("train", lambda request: "", description="", default_preset="vsepp_tiny", argv=argv) == 2
     told = capsys.readouterr().err
-    assert told.endswith("preset.json: only the origin of a run's configuration; give the config.json next to it\n")
+    assert told.endswith(
+        "preset.json: only names the origin of a run's configuration; give the config.json in its folder\n"
+    )

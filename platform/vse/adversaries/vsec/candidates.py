@@ -58,7 +58,7 @@ def contrast_identity(rules: Rules) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """Makes the slots of captions from some words under some rules."""
+    """Finds the slots of captions, the places where `words` may be swapped in under `rules`."""
 
     words: Contrast
     knowledge: Knowledge
@@ -66,7 +66,7 @@ class Generator:
 
     @cached_property
     def related(self) -> Relatedness:
-        """Which words mean too nearly the same, remembered for every noun met."""
+        """Which words are too close in meaning, cached for every noun."""
         return Relatedness([entry.word for entry in self.words.nouns], self.knowledge, self.rules)
 
     @cached_property

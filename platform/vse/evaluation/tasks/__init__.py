@@ -74,8 +74,8 @@ def check_names(tasks: Sequence[str]) -> None:
     for name in tasks:
         if name not in names():
             registry.check_extension("task", name)
-            known = did_you_mean(name, names()) or f"known are {', '.join(names())}"
-            raise InputError(f"tasks={name}: unknown; {known}")
+            suggestion = did_you_mean(name, names()) or f"expected one of {', '.join(names())}"
+            raise InputError(f"tasks={name}: unknown; {suggestion}")
     if not tasks:
         raise InputError(f"tasks: name one or more of {', '.join(names())}")
 

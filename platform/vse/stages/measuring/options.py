@@ -112,7 +112,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much numbers are over: images and captions of a split as far as a protocol takes them, in all its folds."""
+    """Numbers of images and captions that a protocol takes from a split, over all its folds."""
 
     images: int
     captions: int
@@ -120,32 +120,32 @@ class Size:
 
 
 def protocol_of(split: str, options: SharedOptions) -> Protocol:
-    """How a split is measured.
+    """The protocol that measures a split.
 
-    Images that `options.selection` asks for are chosen later, by their adversaries. Raises InputError if a published
-    protocol and folds of the user's own are asked for, or a selection in folds.
+    The images of `options.selection` are chosen later, by their adversaries. Raises InputError if the options combine
+    a published protocol with `folds`, or a selection with several folds.
     """
     if not options.protocol:
         protocol = Protocol(name=split, split=split, folds=options.folds)
     elif options.folds > 1:
-        raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds alone")
+        raise InputError(f"measure.protocol={options.protocol} has its own folds; leave measure.folds out")
     else:
         protocol = replace(PUBLISHED[options.protocol], split=f"{split}/{options.protocol}")
     if not options.selection.images:
         return protocol
     if protocol.folds > 1:
-        asked = f"measure.selection.images={options.selection.images}"
-        raise InputError(f"{asked}: selects images in one fold, and {protocol.name} has {protocol.folds}")
+        setting = f"measure.selection.images={options.selection.images}"
+        raise InputError(f"{setting}: needs a protocol with one fold, but {protocol.name} has {protocol.folds}")
     return replace(protocol, split=options.selection.name(protocol.split))
 
 
 def label_of(task: Task, split: str, options: SharedOptions) -> str:
-    """What stands before the names of a task's metrics: the split, with a published protocol."""
+    """The prefix of a task's metric names: the split, with the published protocol if there is one."""
     return {Scope.PROTOCOL: protocol_of(split, options).split, Scope.SPLIT: split, Scope.DATA: task.label}[task.scope]
 
 
 def size_of(part: Split, protocol: Protocol) -> tuple[str, Size]:
-    """The name of what is measured of a split, and its size. Raises TooFewImagesError if the split is too small."""
+    """(name of the measured part of a split, its size). Raises TooFewImagesError if the split is too small."""
     folds = list(protocol.select(part.caption_to_image, len(part.images)))
     counts = (sum(len(getattr(fold, side)) for fold in folds) for side in ("images", "captions"))
     return protocol.split, Size(*counts, folds=len(folds))

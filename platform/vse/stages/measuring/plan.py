@@ -188,9 +188,9 @@ def plan_measure(
 
 
 def _protocol(members: Members, sources: Sequence[Material], part: Split, options: SharedOptions) -> Protocol:
-    """How a split is measured, with the images that `options.selection` asks for.
+    """The protocol that measures a split, with the images of `options.selection`.
 
-    Raises InputError if there are fewer.
+    Raises InputError if fewer images qualify.
     """
     protocol, wanted = protocol_of(part.name, options), options.selection
     if not wanted.images:
@@ -198,7 +198,7 @@ def _protocol(members: Members, sources: Sequence[Material], part: Split, option
     kind = (VSEC, wanted.words)
     made = _adversaries(members, sources, part.name, {kind: None}, options)
     if kind not in made:
-        raise InputError("measure.selection.words=disjoint: training adversaries had all words; take all or shared")
+        raise InputError("measure.selection.words=disjoint: training adversaries used all words; use all or shared")
     (fold,) = protocol.select(part.caption_to_image, len(part.images))
     by_class = {name: made[kind][0].caption.get(name, fold.captions[:0]) for name in contrast_classes()}
     inside = {
@@ -208,21 +208,19 @@ def _protocol(members: Members, sources: Sequence[Material], part: Split, option
     if len(complete) < wanted.images:
         raise InputError(
             f"measure.selection.images={wanted.images}: {len(complete)} of {len(fold.images)} images of split "
-            f"{part.name} qualify: all of their captions have {wanted.least} adversaries of each class "
-            f"({', '.join(by_class)}; {wanted.words} words); ask for fewer images, or for fewer "
-            "adversaries with measure.selection.least"
+            f"{part.name} qualify, because each caption needs {wanted.least} adversaries of each class "
+            f"({', '.join(by_class)}; {wanted.words} words); select fewer images, or lower measure.selection.least"
         )
     return replace(protocol, chosen=tuple(complete[: wanted.images].tolist()))
 
 
 def shared_options(options: SharedOptions) -> dict[str, Any]:
-    """The options that are no task's own."""
+    """The options that all tasks share."""
     return {key: value for key, value in to_dict(options).items() if key not in tasks.names()}
 
 
 def _material(own: RunConfig, config: RunConfig, workspace: Workspace, parsed: bool, records: Records) -> Material:
-    """What earlier stages make of the run's data, or of the other data of `config` that it is measured on: `records`
-    are of these."""
+    """Output of the earlier stages for `records`: the run's own data, or the other data of `config`."""
     if config is own:
         return pipeline.prepare(own, workspace, parsed=parsed, records=records)
     material = pipeline.prepare(own, workspace)

@@ -31,7 +31,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {  # `tasks` and keys
     "codes": ({"tasks": ["gaussian_codes"]}, "^tasks=gaussian_codes: n/a: needs codes that are not unit vectors"),
     "no files": ({"tasks": ["caption_pairs"]}, r"measure\.caption_pairs\.files=: name files"),
     "task": ({"tasks": ["retrieval", "atacks"]}, r"^tasks=atacks: unknown; did you mean attacks\?"),
-    "no task": ({"tasks": [""]}, "^tasks=: unknown; known are retrieval, attacks, "),
+    "no task": ({"tasks": [""]}, "^tasks=: unknown; expected one of retrieval, attacks, "),
     "device": ({"device": "cuda"}, "measure.device=cuda: torch finds no GPU"),
     "parser": ({}, "^text.parser.pipeline=en_core_web_xx: neither"),
 }

@@ -69,7 +69,7 @@ def test_too_few_images_are_refused_with_their_number(place, vsepp, images):
         planned(place, vsepp, "retrieval", selection__images=30, selection__least=LEAST)
     assert f"measure.selection.images=30: {len(images)} of 30 images of split test qualify" in str(refused.value)
     assert "\n" not in str(refused.value)
-    with pytest.raises(InputError, match=r"selection.images=2: selects images in one fold, and test has 2"):
+    with pytest.raises(InputError, match=r"selection.images=2: needs a protocol with one fold, but test has 2"):
         planned(place, vsepp, "retrieval", selection__images=2, folds=2)
 
 
