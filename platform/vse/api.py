@@ -348,7 +348,7 @@ def _opened(workspace: Workspace, name: str) -> Run:
     folder = workspace.existing("runs", name, "run")
     result = finished(folder)
     if result is None:
-        raise InputError(f"run={name}: is not finished; the command that began it continues it")
+        raise InputError(f"run={name}: is not finished; run the command that started it again")
     history = [{"epoch": epoch, **row} for epoch, row in enumerate(result["history"], start=1)]
     return Run(
         name, workspace, read_config(folder), result["metrics"], history, best=result["best"], seconds=result["seconds"]

@@ -114,7 +114,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         KARPATHY,
         ("dataset_odd.json: images[8]", "'plain 0.png' appears twice; ids must be unique"),
     ),
-    "a JSON cut in half": (half_a_file, KARPATHY, ("dataset_odd.json: is not whole JSON", "was it cut off?")),
+    "a JSON cut in half": (half_a_file, KARPATHY, ("dataset_odd.json: is not complete JSON",)),
     "a JSON of depth": (
         lambda folder: (folder / "dataset_odd.json").write_text("[" * 200_000),
         KARPATHY,
@@ -227,17 +227,17 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "an extraction that is planned of half a file": (
         half_a_file,
         ("extract_features", "--dry-run", *KARPATHY[1:]),
-        ("dataset_odd.json: is not whole JSON",),
+        ("dataset_odd.json: is not complete JSON",),
     ),
     "a parse that is planned of half a file": (
         half_a_file,
         ("parse_captions", "--dry-run", *KARPATHY[1:]),
-        ("dataset_odd.json: is not whole JSON",),
+        ("dataset_odd.json: is not complete JSON",),
     ),
     "artefacts that are planned of half a file": (
         half_a_file,
         ("measure_artefacts", "--dry-run", *KARPATHY[1:]),
-        ("dataset_odd.json: is not whole JSON",),
+        ("dataset_odd.json: is not complete JSON",),
     ),
     "a page of captions that are not there": (
         lambda folder: None,

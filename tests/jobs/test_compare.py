@@ -125,7 +125,7 @@ WRONG = {
     "absent": (["runs=A,absent"], "runs=absent: no such run; there are "),
     "other data": (
         ["runs=A,OTHER"],
-        "split test is not the same for A and OTHER: 12 and 13 images; a comparison needs",
+        "split test differs between A and OTHER: 12 and 13 images; a comparison needs",
     ),
     "other attacks": (
         ["runs=A,ATTACKED"],

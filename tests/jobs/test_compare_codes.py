@@ -33,7 +33,7 @@ def test_rows_of_a_system_and_what_is_refused(tmp_path: Path) -> None:
     summary = json.loads(Path(last).read_text())
     validate(summary, SCHEMA)
     assert summary["seeds"] == [0, 1]
-    assert (nameless[0], nameless[2]) == (2, "compare_codes: codes.name: what is the system called in the table?\n")
+    assert (nameless[0], nameless[2]) == (2, "compare_codes: codes.name: give the name of the system in the table\n")
     assert codeless[0] == 2
     assert codeless[2] == "compare_codes: model=vsepp: this family has only unit vectors; jWAE has other codes\n"
     assert len(list((tmp_path / "workspace" / "runs").iterdir())) == 2

@@ -186,7 +186,7 @@ WRONG = {
     "training": (["run=RUN", "optim.lr=1"], "optim.lr: no such key"),
     "preset": (["--preset", "vsepp_tiny"], "--preset: this job has no run configuration"),
     "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
-    "other data": (["run=RUN,OTHER", "tasks=retrieval"], "split test is not the same for"),
+    "other data": (["run=RUN,OTHER", "tasks=retrieval"], "split test differs between"),
     "planned": (["--dry-run", "run=absent"], "run=absent: no such run; there are"),
     "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
 }

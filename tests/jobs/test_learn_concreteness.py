@@ -61,7 +61,7 @@ WRONG = {
     "absent database": (["vectors=words.vec", "wordnet=absent"], "wordnet=absent: no such folder"),
     "torn source": (["vectors=words.vec", "captions=captions.txt", "against=torn.txt"], "torn.txt, line 1: expected"),
     "share": (["vectors=words.vec", "captions=captions.txt", "share=0"], "share=0"),
-    "out": (["vectors=words.vec", "captions=captions.txt", "out=torn.txt/x"], "torn.txt is no folder"),
+    "out": (["vectors=words.vec", "captions=captions.txt", "out=torn.txt/x"], "torn.txt is not a folder"),
 }
 RIGHT = {
     "captions": ["vectors=words.vec", "captions=captions.txt", "against=rated.txt", "share=0.5"],

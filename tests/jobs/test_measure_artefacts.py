@@ -39,6 +39,6 @@ def test_a_file_of_pairs_and_what_is_refused(tmp_path):
     assert summary["details"]["artefacts/numeral/none/pairs"] == 12
     assert summary["headline"]["paradigms"] == 1
     assert "red cup" not in json.dumps(summary)  # numbers only: captions may not be passed on
-    for (status, _, error), message in ((training, "judge other splits"), (absent, "no such file"), (torn, "outside=")):
+    for (status, _, error), message in ((training, "use other splits"), (absent, "no such file"), (torn, "outside=")):
         assert status == 2
         assert message in error.splitlines()[-1]

@@ -29,7 +29,7 @@ def test_lines_in_a_pipe_and_no_ray(workspace: Path, tmp_path: Path) -> None:
     assert first.startswith("running run run-s0: 3/10 epochs")
     assert last == f"{workspace}: runs: 1 running; 6 CPU-hours and 3 GPU-hours"
     assert (absent[0], wrong[0]) == (2, 2)
-    assert "nothing is there" in absent[2]
+    assert "no such workspace" in absent[2]
     assert "watch" in wrong[2]
 
 

@@ -214,7 +214,7 @@ def match_images(pairs: Iterable[CaptionPair | Rewrite], images: Sequence[tuple[
     """
     ids = {image for image, _ in images}
     paths = functools.cache(functools.partial(_Paths, images))  # the first form mostly finds all
-    found: dict[str, str] = {}
+    image_of: dict[str, str] = {}
     ambiguous: set[str] = set()
     for name in {pair.filename for pair in pairs}:
         every = (paths(form).find(name) for form in (_parts, _without_ending, _coco))
@@ -222,8 +222,8 @@ def match_images(pairs: Iterable[CaptionPair | Rewrite], images: Sequence[tuple[
         if isinstance(image, _Several):
             ambiguous.add(name)
         elif image is not None:
-            found[name] = image
-    return MatchedImages(found, frozenset(ambiguous))
+            image_of[name] = image
+    return MatchedImages(image_of, frozenset(ambiguous))
 
 
 class _Several:
@@ -248,8 +248,8 @@ class _Paths:
         """The image of this very path; else whose path ends in it; else whose path is the longest end of it."""
         parts = self._form(name)
         ends = (self._whole.get(parts[k:]) for k in range(1, len(parts)))
-        found = filter(None, (self._whole.get(parts), self._ends.get(parts), *ends))
-        return next(found, None) if parts else None
+        matches = filter(None, (self._whole.get(parts), self._ends.get(parts), *ends))
+        return next(matches, None) if parts else None
 
 
 def _note(images: dict[tuple[str, ...], str | _Several], parts: tuple[str, ...], image: str) -> None:

@@ -104,21 +104,21 @@ class NegativeSampler:
         self, pairs: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """For pairs (batch, M, 2): adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns)."""
-        known = self.mentions.attributes.pad(images)[0]
-        words = self._replace(self.pools.attributes, pairs, known, 0, "adjective", samples, epoch)
-        nouns = self._replace(self.pools.nouns, pairs, known, 1, "adjective's noun", samples, epoch)
+        mentioned = self.mentions.attributes.pad(images)[0]
+        words = self._replace(self.pools.attributes, pairs, mentioned, 0, "adjective", samples, epoch)
+        nouns = self._replace(self.pools.nouns, pairs, mentioned, 1, "adjective's noun", samples, epoch)
         return words, nouns
 
     def relations(self, triples: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
         """For triples (batch, M, 3), (batch, M, K, 3): first other relation words, then subjects, then objects."""
-        known = self.mentions.relations.pad(images)[0]
+        mentioned = self.mentions.relations.pad(images)[0]
         drawn = []
         for slot, pool, purpose in (
             (1, self.pools.relations, "relation"),
             (0, self.pools.nouns, "subject"),
             (2, self.pools.nouns, "object"),
         ):
-            words = self._replace(pool, triples, known, slot, purpose, samples, epoch)
+            words = self._replace(pool, triples, mentioned, slot, purpose, samples, epoch)
             new = np.repeat(triples[:, :, None], words.shape[2], axis=2)
             new[..., slot] = words
             new[words == 0] = 0
@@ -129,7 +129,7 @@ class NegativeSampler:
         self,
         pool: np.ndarray,
         items: np.ndarray,
-        known: np.ndarray,
+        mentioned: np.ndarray,
         slot: int,
         purpose: str,
         samples: np.ndarray,
@@ -137,8 +137,8 @@ class NegativeSampler:
     ) -> np.ndarray:
         """Draws for one slot of pairs or triples; a word is barred where it would make an item known of the image."""
         items, rest = self.spelled(items), [k for k in range(items.shape[2]) if k != slot]
-        same = (known[:, None, :, rest] == items[:, :, None, rest]).all(-1)
-        barred = np.where(same, known[:, None, :, slot], 0)
+        same = (mentioned[:, None, :, rest] == items[:, :, None, rest]).all(-1)
+        barred = np.where(same, mentioned[:, None, :, slot], 0)
         num = {
             "adjective": self.counts.attribute_words,
             "adjective's noun": self.counts.attribute_nouns,

@@ -121,7 +121,7 @@ class WordPools:
             raw = json.loads(data)
             return cls(training=_pool(raw["training"]), attack_only=_pool(raw["attack_only"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{where}: not word pools as this version writes them ({error})") from None
+            raise InputError(f"{where}: not word pools in this version's format ({error})") from None
 
 
 def _pool(raw: Mapping[str, Any]) -> Pool:

@@ -38,7 +38,7 @@ def read_conllu(path: Path) -> list[Sentence]:
     except gzip.BadGzipFile:
         raise InputError(f"{path}: is not compressed with gzip; rename it to .conllu") from None
     except (EOFError, zlib.error) as error:
-        raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
+        raise InputError(f"{path}: is not a complete .gz file ({error}); was it cut off?") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text ({error}); expected CoNLL-U") from None
 

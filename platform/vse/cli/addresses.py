@@ -64,7 +64,7 @@ def _check_writable(path: Path, kind: str, setting: str) -> None:
     while not os.path.lexists(nearest):
         nearest = nearest.parent
     if not nearest.is_dir() and (nearest != path or kind == "folder"):
-        raise InputError(f"{setting}: {nearest} is no folder")
+        raise InputError(f"{setting}: {nearest} is not a folder")
     if not os.access(nearest, os.W_OK):
         raise InputError(f"{setting}: {nearest} cannot be written to")
 
@@ -122,8 +122,8 @@ def _named(options: Any) -> dict[str, tuple[str, ...]]:
 def by_name(options: Any, workspace: str) -> Any:
     """The options, with paths of runs or sweeps, such as the last line of a job, replaced by names."""
     changes: dict[str, Any] = {}
-    for key, given in _named(options).items():
-        names = tuple(_name(workspace, FOLDERS[key], each) for each in given)
+    for key, values in _named(options).items():
+        names = tuple(_name(workspace, FOLDERS[key], each) for each in values)
         changes[key] = names if isinstance(getattr(options, key), tuple) else names[0]
     return replace(options, **changes) if changes else options
 

@@ -264,14 +264,14 @@ def _request(
         assert presets is not None
         assert default_preset is not None
         run_config, options, changed = _load(chosen, default_preset, options, presets)
-    own = {f.name for f in fields(options)} if options is not None else set()
-    theirs = {f.name for f in fields(run_config)} if run_config is not None else set()
-    assert not own & theirs, f"{job}: options and run configuration share {sorted(own & theirs)}"
+    job_keys = {f.name for f in fields(options)} if options is not None else set()
+    run_keys = {f.name for f in fields(run_config)} if run_config is not None else set()
+    assert not job_keys & run_keys, f"{job}: options and run configuration share {sorted(job_keys & run_keys)}"
     for key, value in changes.items():
-        if key.split(".")[0] not in own | theirs:
+        if key.split(".")[0] not in job_keys | run_keys:
             every = _joined(*(each for each in (options, run_config) if each is not None))
             configuration.override(every, {key: value})  # raises with hints of all keys
-    for_job = {k: v for k, v in changes.items() if k.split(".")[0] in own}
+    for_job = {k: v for k, v in changes.items() if k.split(".")[0] in job_keys}
     for_run = {k: v for k, v in changes.items() if k not in for_job}
     typed, as_named = tuple(for_run), run_config
     if for_job:

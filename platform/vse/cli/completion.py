@@ -63,28 +63,28 @@ def candidates(words: Sequence[str], jobs: Mapping[str, Mapping[str, Any]]) -> l
     names = ["_".join(typed[:length]) for length in range(1, len(typed) + 1)]
     job = next((name for name in reversed(names) if name in jobs), None)
     commands = (name.split("_") for name in jobs)
-    found = {each[len(typed)] for each in commands if each[: len(typed)] == typed and len(each) > len(typed)}
+    suggestions = {each[len(typed)] for each in commands if each[: len(typed)] == typed and len(each) > len(typed)}
     if job is None:
-        found |= set() if typed else {"--help", "--version"}
+        suggestions |= set() if typed else {"--help", "--version"}
     elif before[-1] == "--preset" and jobs[job]["preset"]:
-        found = set(listed()["presets"])
+        suggestions = set(listed()["presets"])
     elif before[-1] in ("--workspace", "--tracking", "--preset"):
-        found = set()
+        suggestions = set()
     else:
-        found |= {*_OPTIONS, *(("--preset",) if jobs[job]["preset"] else ()), *_settings(job, jobs[job], partial)}
-    return sorted(each for each in found if each.startswith(partial))
+        suggestions |= {*_OPTIONS, *(("--preset",) if jobs[job]["preset"] else ()), *_settings(job, jobs[job], partial)}
+    return sorted(each for each in suggestions if each.startswith(partial))
 
 
 def _settings(name: str, job: Mapping[str, Any], partial: str) -> Iterable[str]:
     """Keys of a job up to the next dot, and values of the key that was typed, the last one of a list."""
-    known = listed()
+    catalogue = listed()
     values = dict.fromkeys((key if key.endswith(".") else f"{key}=" for key in job["keys"]), ())
-    values |= {f"{key}=": given for key, given in known["run"].items() if job["preset"]}
-    values |= {f"{key}=": given for key, given in known["jobs"].get(name, {}).items()}
+    values |= {f"{key}=": choices for key, choices in catalogue["run"].items() if job["preset"]}
+    values |= {f"{key}=": choices for key, choices in catalogue["jobs"].get(name, {}).items()}
     key, is_set, value = partial.partition("=")
     if is_set:
-        given = value.rpartition(",")[0]
-        return [f"{key}={given and f'{given},'}{each}" for each in values.get(f"{key}=", ())]
+        prefix = value.rpartition(",")[0]
+        return [f"{key}={prefix and f'{prefix},'}{each}" for each in values.get(f"{key}=", ())]
     above = partial[: partial.rfind(".") + 1]
     below = [key.removeprefix(above) for key in values if key.startswith(above)]
     return [above + (f"{first}." if dot else first) for first, dot, _ in (each.partition(".") for each in below)]

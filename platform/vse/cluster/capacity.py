@@ -139,7 +139,7 @@ def _kuberay_plan(name: str, namespace: str) -> dict[str, Any] | None:
         return ray_private.plan_of_ray_cluster(ray_private.ray_cluster_resource(name, namespace))
     except (OSError, KeyError, ValueError) as error:
         log.warning(
-            "RayCluster %s/%s cannot be read (%s), so only the nodes that are up count; KubeRay allows the head to "
+            "RayCluster %s/%s cannot be read (%s), so only running nodes count; KubeRay allows the head to "
             "read it if enableInTreeAutoscaling is true",
             namespace,
             name,

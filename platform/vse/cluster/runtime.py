@@ -235,7 +235,7 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
             text += f"; {LAUNCHED} names a cluster: remove this file if that was taken down, or set ray.address=local"
         raise InputError(text) from None
     except AuthenticationError as error:
-        raise InputError(f"{named}: the cluster wants a token ({first_line(error)})") from None
+        raise InputError(f"{named}: the cluster requires a token ({first_line(error)})") from None
 
 
 def _session(started: bool) -> Session:

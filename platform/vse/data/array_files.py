@@ -57,7 +57,7 @@ def read_array(address: str, name: str = "") -> np.ndarray | Ragged:
                 with np.load(stream, allow_pickle=False) as arrays:
                     return _rows(arrays, name, address)
         if head != b"\x93NUMPY":
-            raise InputError(f"{address}: is no array file; expected .npy, .npz or .pt")
+            raise InputError(f"{address}: is not an array file; expected .npy, .npz or .pt")
         return _rows(np.load(path, mmap_mode="r", allow_pickle=False), name, address)
     except InputError:
         raise
@@ -146,7 +146,7 @@ def _numbers(content: Any, where: str) -> np.ndarray | Ragged:
 def _arrays(content: Sequence[Any], where: str) -> Iterator[np.ndarray]:
     for row, item in enumerate(content):
         if not isinstance(item, Tensor):
-            raise InputError(f"{where}: row {row} is no tensor but {type(item).__name__}; expected a list of tensors")
+            raise InputError(f"{where}: row {row} is a {type(item).__name__}; expected a list of tensors")
         array = _numbers(item, where)
         assert isinstance(array, np.ndarray)
         yield array

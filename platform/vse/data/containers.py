@@ -70,7 +70,7 @@ def read_entry(place: str, fragment: str) -> bytes | str:
         start, stop = int(match[1]), int(match[2])
         data = user_files.read_range(place, start, stop)
         if len(data) < stop - start:
-            raise EntryError(f"its archive ends {stop - start - len(data)} bytes before it does")
+            raise EntryError(f"its archive ends {stop - start - len(data)} bytes too early")
         return data
     match = _ROW.fullmatch(fragment)
     assert match is not None, fragment

@@ -42,14 +42,14 @@ def _of_npz(data: bytes, address: str) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{address}: is no whole .npz file of numbers ({error})") from None
+        raise InputError(f"{address}: is not a complete .npz file of numbers ({error})") from None
 
 
 def _of_parquet(data: bytes, address: str) -> dict[str, np.ndarray]:
     try:
         table = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowException, OSError):
-        raise InputError(f"{address}: is neither a .npz file nor a whole Parquet file") from None
+        raise InputError(f"{address}: is neither a .npz file nor a complete Parquet file") from None
     if lacking := [name for name in _SCHEMA.names if name not in table.column_names]:
         raise InputError(f"{address}: lacks the column {lacking[0]!r}; expected {', '.join(_SCHEMA.names)}")
     try:
@@ -76,7 +76,7 @@ def _checked(boxes: np.ndarray, where: str) -> np.ndarray:
         row = int(np.flatnonzero(~right)[0])
         shown = ", ".join(f"{side:g}" for side in boxes[row])
         raise InputError(
-            f"{where}: box {row} ({shown}) is no box: expected left < right and top < bottom as fractions of width and "
+            f"{where}: box {row} ({shown}): expected left < right and top < bottom as fractions of width and "
             "height in [0, 1]"
         )
     return cleaned(boxes)

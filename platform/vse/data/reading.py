@@ -87,7 +87,7 @@ def _encoding_name(encoding: str) -> str:
             b"a".decode(name)  # refuses codecs that give no text, such as base64
     except (LookupError, ValueError):  # ValueError: the name holds a null character
         raise InputError(
-            f"{ENCODING_KEY}={encoding}: is no encoding that Python knows; for example utf-8, utf-16, latin-1, cp1252"
+            f"{ENCODING_KEY}={encoding}: is unknown to Python; expected one such as utf-8, utf-16, latin-1 or cp1252"
         ) from None
     return name.removesuffix("-sig")
 
@@ -100,7 +100,7 @@ def read_json(address: str) -> Any:
     except UnicodeDecodeError:
         raise InputError(f"{address}: is not UTF-8 text; expected JSON") from None
     except json.JSONDecodeError as error:
-        raise InputError(f"{address}: is not whole JSON (line {error.lineno}: {error.msg}); was it cut off?") from None
+        raise InputError(f"{address}: is not complete JSON (line {error.lineno}: {error.msg})") from None
     except ValueError:  # Python makes no integer of more than 4,300 digits
         raise InputError(f"{address}: holds an integer of thousands of digits; no data set has one") from None
     except RecursionError:

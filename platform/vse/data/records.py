@@ -232,8 +232,8 @@ class Records:
     def split(self, name: str) -> Split:
         """The images of a split with their captions; raises InputError that lists the splits there are."""
         if name not in self.split_names:
-            gone = len(self.source.get("rejected", ()))  # as `pipeline.without` notes them
-            note = f", after {gone} images were rejected because they have no features" if gone else ""
+            rejected = len(self.source.get("rejected", ()))  # as `pipeline.without` notes them
+            note = f", after {rejected} images were rejected because they have no features" if rejected else ""
             raise InputError(f"{self.name}: no split {name!r}; it has {', '.join(self.split_names)}{note}")
         images = tuple(image for image in self.images if image.split == name)
         position = {image.id: k for k, image in enumerate(images)}

@@ -220,7 +220,7 @@ def _as_list(value: Any, where: str) -> Any:
     except ValueError:
         if _LIST.fullmatch(text):
             return [ast.literal_eval(each) for each in re.findall(_TEXT, text, re.DOTALL)]
-        raise InputError(f"{where}: begins like a list of captions and is none: {text[:60]!r}") from None
+        raise InputError(f"{where}: begins like a list of captions but is not one: {text[:60]!r}") from None
 
 
 def _one_spelling(image: str) -> str:

@@ -154,11 +154,11 @@ def own_scores(
     blocks: Blocks | None = None,
 ) -> OwnScores:
     """Each adversary scored with its own image alone."""
-    found = _unscored(images, caption_to_image, adversaries)
+    own_scores = _unscored(images, caption_to_image, adversaries)
     blocks = blocks or blocks_for(model, images, len(adversaries.caption))
     for positions, encoded in adversaries.blocks(blocks.captions):
-        _score_own(model, images, found, positions, encoded, settings)
-    return found
+        _score_own(model, images, own_scores, positions, encoded, settings)
+    return own_scores
 
 
 @torch.inference_mode()

@@ -67,10 +67,10 @@ def encode_examples(family: Family, examples: Examples) -> Codes:
 
 def _gathered(batches: Iterable[tuple[np.ndarray, Encoded]]) -> Encoded:
     """Rows of all blocks at their places. Beside the result there are only the blocks, which are not padded yet."""
-    found = list(batches)
-    assert found, "nothing to encode"
-    places = [torch.from_numpy(rows) for rows, _ in found]
-    return {key: _placed(places, [codes[key] for _, codes in found]) for key in found[0][1]}
+    blocks = list(batches)
+    assert blocks, "nothing to encode"
+    places = [torch.from_numpy(rows) for rows, _ in blocks]
+    return {key: _placed(places, [codes[key] for _, codes in blocks]) for key in blocks[0][1]}
 
 
 def _placed(places: list[Tensor], blocks: list[Tensor]) -> Tensor:

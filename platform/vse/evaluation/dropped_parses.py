@@ -32,13 +32,13 @@ class DroppedParses:
 
     def components(self, text: str) -> Components:
         """What is left of the components of a text."""
-        found = self.whole.components(text)
-        attributes = self._kept(text, "attributes", [(a.word, a.noun) for a in found.attributes])
-        relations = self._kept(text, "relations", [(r.subject, r.word, r.object) for r in found.relations])
+        whole = self.whole.components(text)
+        attributes = self._kept(text, "attributes", [(a.word, a.noun) for a in whole.attributes])
+        relations = self._kept(text, "relations", [(r.subject, r.word, r.object) for r in whole.relations])
         return replace(
-            found,
-            attributes=tuple(a for a in found.attributes if (a.word, a.noun) in attributes),
-            relations=tuple(r for r in found.relations if (r.subject, r.word, r.object) in relations),
+            whole,
+            attributes=tuple(a for a in whole.attributes if (a.word, a.noun) in attributes),
+            relations=tuple(r for r in whole.relations if (r.subject, r.word, r.object) in relations),
         )
 
     def _kept(self, text: str, kind: str, items: list[tuple[str, ...]]) -> set[tuple[str, ...]]:

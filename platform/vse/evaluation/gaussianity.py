@@ -165,13 +165,13 @@ def gaussian_numbers(family: Family, examples: Examples) -> dict[str, dict[str, 
     image = examples.features[family.inputs.image]
     images = encode_images(family, image, _numbered(family.image_codes))["codes"]
     captions = encode_captions(family, examples.texts, _numbered(family.caption_codes))["codes"]
-    found = dict[str, dict[str, float]]()
+    by_side = dict[str, dict[str, float]]()
     for side, codes, of in (("images", images, None), ("captions", captions, torch.from_numpy(examples.image))):
         numbers = gaussianity(codes).numbers() | {"fresh_accuracy": fresh_accuracy(codes, of)}
         if isinstance(own, Discriminator):
             numbers["own_accuracy"] = accuracy(own, codes, judge_prior=own.logits)
-        found[side] = numbers
-    return found
+        by_side[side] = numbers
+    return by_side
 
 
 def _numbered(codes: Callable[[Batch], tuple[Tensor, Encoded]]) -> Encode:

@@ -153,11 +153,11 @@ def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
 
     A fold without adversaries of a class has no pair accuracy.
     """
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for row in folds:
         for name, value in row.items():
-            found.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in found.items()}
+            by_name.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in by_name.items()}
 
 
 def by_image(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:

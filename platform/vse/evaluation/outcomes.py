@@ -191,10 +191,10 @@ def _joined(parts: Sequence[ByUnit], starts: Sequence[int], folds: int) -> ByUni
 
 def _mean_of_folds(hits: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A mean over folds, which are the last axis, as a sum over terms: those folds in which something is asked."""
-    asked = queries.sum(0) > 0  # (..., folds)
-    folds = asked.sum(-1)
-    asked[folds == 0, 0] = True  # a term that asks nothing leaves the metric without a number
-    return (hits / folds.clip(1)[None, ..., None])[:, asked], queries[:, asked]
+    has_queries = queries.sum(0) > 0  # (..., folds)
+    folds = has_queries.sum(-1)
+    has_queries[folds == 0, 0] = True  # a term that asks nothing leaves the metric without a number
+    return (hits / folds.clip(1)[None, ..., None])[:, has_queries], queries[:, has_queries]
 
 
 def _by_split(table: pa.Table) -> Iterator[tuple[str, Outcomes]]:
@@ -242,9 +242,9 @@ def _by_unit(rows: pa.Table) -> dict[str, ByUnit]:
 
 def _of_task(task: str, rows: pa.Table, image: np.ndarray, num_images: int) -> PerImage:
     counts = {name: torch.from_numpy(rows.column(name).to_numpy().astype(np.int64)) for name in _COUNTS}
-    found = recalls(task, Ranks(queries=torch.arange(len(image)), **counts), image, num_images)
+    terms = recalls(task, Ranks(queries=torch.arange(len(image)), **counts), image, num_images)
     if rows.column("adversaries").null_count == 0:
         pairs = [rows.column(name).to_numpy().astype(np.float64) for name in ("wins", "adversaries")]
         summed = [np.bincount(image, weights=each, minlength=num_images) for each in pairs]
-        found[f"{task}/pair_accuracy"] = np.stack(summed, axis=1)
-    return found
+        terms[f"{task}/pair_accuracy"] = np.stack(summed, axis=1)
+    return terms

@@ -48,7 +48,7 @@ class Grid:
         """The grid of a square map. Raises ValueError if the number of regions is no square."""
         side = isqrt(regions)
         if side * side != regions:
-            raise ValueError(f"{regions} regions are no square grid")
+            raise ValueError(f"{regions} regions do not form a square grid")
         return cls(side, side, window)
 
     @property

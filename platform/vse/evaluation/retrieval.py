@@ -103,16 +103,16 @@ def pair_parts(
     divided = [own[chosen].unique(return_inverse=True) for chosen in order.split(at_once)]
     sizes = [len(needed) for needed, _ in divided]
     needed, rows = (torch.cat(each).to(device) for each in zip(*divided, strict=True))
-    found: dict[str, list[Tensor]] = {}
+    parts_by_name: dict[str, list[Tensor]] = {}
     for images_of, row, chosen in zip(
         needed.split(sizes), rows.split(at_once), order.to(device).split(at_once), strict=True
     ):
         parts = model.score_parts(slice_items(images, images_of), slice_items(captions, chosen))
         column = torch.arange(len(chosen), device=device)
         for name, part in parts.items():
-            found.setdefault(name, []).append(part[0] if len(part) == 1 else part[row, column])
+            parts_by_name.setdefault(name, []).append(part[0] if len(part) == 1 else part[row, column])
     place = order.argsort().to(device)
-    return {name: torch.cat(values)[place][None] for name, values in found.items()}
+    return {name: torch.cat(values)[place][None] for name, values in parts_by_name.items()}
 
 
 def part_blocks(

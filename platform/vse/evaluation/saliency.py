@@ -137,7 +137,7 @@ class SaliencyReader:
     ) -> list[Saliency]:
         """Saliency of the regions of an image's features (regions, channels), and of words.
 
-        Regions that are no square grid are one row. A pooled feature (channels) has no regions, so `image` is None.
+        Regions without a square grid form one row. A pooled feature (channels) has no regions, so `image` is None.
 
         Args:
             features: Of the image.

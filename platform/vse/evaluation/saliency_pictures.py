@@ -62,8 +62,8 @@ def heat_map(
         level: `pixels` or `features`.
     """
     values = _smoothed(image) if level == "pixels" else image
-    how = PIL.Image.Resampling.BILINEAR if level == "pixels" else PIL.Image.Resampling.BICUBIC
-    enlarged = np.asarray(PIL.Image.fromarray(values.astype(np.float32)).resize(size, how))
+    resampling = PIL.Image.Resampling.BILINEAR if level == "pixels" else PIL.Image.Resampling.BICUBIC
+    enlarged = np.asarray(PIL.Image.fromarray(values.astype(np.float32)).resize(size, resampling))
     heat = normalized_to_maximum(enlarged.clip(0))[..., None]
     grey = (
         np.zeros((*heat.shape[:2], 1)) if picture is None else np.asarray(picture.convert("L").resize(size))[..., None]

@@ -169,11 +169,11 @@ def _drawer(
     rng: np.random.Generator, sizes: Mapping[str, int], num: int, times: int
 ) -> Callable[[int], dict[str, np.ndarray]]:
     """Image counts of a chunk of replicates by set of images, for a seed; the same for all seeds unless nested."""
-    made = [
+    counts = [
         {name: rng.multinomial(n, np.full(n, 1 / n), size=num).astype(np.float64) for name, n in sizes.items()}
         for _ in range(times)
     ]
-    return lambda which: made[which % times]
+    return lambda which: counts[which % times]
 
 
 def _replicates(sample: Sample, seed_weights: np.ndarray, draw: Callable[[int], dict[str, np.ndarray]]) -> np.ndarray:

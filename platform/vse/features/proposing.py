@@ -120,7 +120,7 @@ def _detector(path: str, address: str) -> Any:
     try:
         return cv2.ximgproc.createStructuredEdgeDetection(path)
     except cv2.error as error:
-        raise InputError(f"proposals.model={address}: is no model of structured forests ({error.err})") from None
+        raise InputError(f"proposals.model={address}: is not a model of structured forests ({error.err})") from None
 
 
 def _gradient(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

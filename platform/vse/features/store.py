@@ -58,9 +58,9 @@ def commit(
     if rejected and (lost := images_without_file(folder).intersection(rejected)):
         image = next(image for image in rejected if image in lost)
         raise InputError(
-            f"{folder}: the features of {len(lost)} images were damaged and cannot be made again, for one {image!r}: "
-            f"{reasons.get(image, 'not in this request')}; bring the images back, or remove this folder to continue "
-            "without them"
+            f"{folder}: the features of {len(lost)} images were damaged and cannot be extracted again, for example "
+            f"{image!r}: {reasons.get(image, 'not in this request')}; restore the images, or remove the folder to "
+            "continue without them"
         )
     missing = [image for image in rejected if image not in reasons]
     assert not missing, f"{folder.uri}: {len(missing)} images are in no shard, {missing[0]!r} first"

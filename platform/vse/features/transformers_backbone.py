@@ -124,8 +124,8 @@ class TransformersBackbone(PretrainedEncoder):
 
     def _network(self) -> Any:
         vision = getattr(self._settings, "vision_config", self._settings)
-        told = {"transformers_version", "_name_or_path", "id2label", "label2id", "dtype", "architectures"}
-        return {name: value for name, value in vision.to_dict().items() if name not in told}
+        excluded = {"transformers_version", "_name_or_path", "id2label", "label2id", "dtype", "architectures"}
+        return {name: value for name, value in vision.to_dict().items() if name not in excluded}
 
     def _build(self, outputs: Sequence[str]) -> _Trunk:
         from transformers import AutoModel

@@ -225,7 +225,7 @@ class Embedder:
         if not texts:
             raise InputError("captions: name at least one sentence")
         if getattr(self.trained.config.data, "geometry", False):
-            raise InputError(f"{self.trained.checkpoint}: reads where a region lies in its picture, not whole pictures")
+            raise InputError(f"{self.trained.checkpoint}: reads regions with their positions, not whole pictures")
         parsed = self._parsed(map(as_caption, texts)) if family.inputs.components else None
         vectors = _Rounded(self._sentences) if self._sentences is not None else None
         read = occurrence_texts([as_caption(text) for text in texts], self.trained.vocabulary, parsed, vectors)

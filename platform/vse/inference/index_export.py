@@ -76,7 +76,7 @@ def export_index(workspace: Workspace, options: IndexOptions) -> ExportedIndex:
         data = SplitData.of(embedder, workspace, options.split)
         tables, among, prints = _of_split(embedder, data), data.name, data.fingerprints
     prints = {"weights": embedder.trained.weights, **prints}
-    folder = workspace.export(f"index-{fingerprint([REVISION, _asked(options), prints])}")
+    folder = workspace.export(f"index-{fingerprint([REVISION, _file_options(options), prints])}")
     numbers, lines = dict[str, Any](), list[str]()
     for name, table in tables.items():
         folder.write_bytes(f"{name}.parquet", _parquet(table, _facts(embedder, options, among)))
@@ -182,17 +182,17 @@ def _write_indexes(
     index = ivf_index(vectors, lists, probes)
     _write(folder, f"{name}-ivf.faiss", index)
     of_others = queries is not None
-    found = recall(index, exact, queries if queries is not None else vectors, CUTOFFS, own=not of_others)
-    asked = "vectors of the other table as queries" if of_others else "each picture among the others"
-    shown = ", ".join(f"recall@{k} {value:.3f}" for k, value in found.items())
-    numbers |= {"lists": lists, "probes": probes, **{f"recall@{k}": value for k, value in found.items()}}
-    return numbers, f"{line}; IVF of {lists} lists, {probes} probed: {shown} of exact search ({asked})"
+    recalls = recall(index, exact, queries if queries is not None else vectors, CUTOFFS, own=not of_others)
+    query_note = "vectors of the other table as queries" if of_others else "each picture among the others"
+    shown = ", ".join(f"recall@{k} {value:.3f}" for k, value in recalls.items())
+    numbers |= {"lists": lists, "probes": probes, **{f"recall@{k}": value for k, value in recalls.items()}}
+    return numbers, f"{line}; IVF of {lists} lists, {probes} probed: {shown} of exact search ({query_note})"
 
 
 def _write(folder: Folder, name: str, index: Any) -> None:
     folder.write_bytes(name, faiss_package().serialize_index(index).tobytes())
 
 
-def _asked(options: IndexOptions) -> dict[str, Any]:
-    """The keys that change the files; a job may have more."""
+def _file_options(options: IndexOptions) -> dict[str, Any]:
+    """The options that change the files; a job may have others."""
     return {name: value for name, value in to_dict(options).items() if name in IndexOptions.__dataclass_fields__}

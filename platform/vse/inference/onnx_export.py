@@ -60,7 +60,7 @@ def export_onnx(workspace: Workspace, options: OnnxOptions) -> ExportedTowers:
     """
     embedder = _embedder(workspace, options)
     prints = {"weights": embedder.trained.weights}
-    folder = workspace.export(f"onnx-{fingerprint([REVISION, _asked(options), prints])}")
+    folder = workspace.export(f"onnx-{fingerprint([REVISION, _file_options(options), prints])}")
     about, differences = dict[str, Any](_facts(embedder, options)), dict[str, float]()
     for name, tower in _towers(embedder, options).items():
         data = onnx_bytes(tower, name)
@@ -133,10 +133,10 @@ def difference(tower: Tower, data: bytes) -> float:
         inputs = {key: _drawn(value, rows, draw) for key, value in tower.inputs.items()}
         for key in tower.lengths:
             inputs[key], inputs["lengths"] = _ragged(tower, rows, draw)
-        (given,) = session.run(None, {key: value.numpy() for key, value in inputs.items()})
+        (actual,) = session.run(None, {key: value.numpy() for key, value in inputs.items()})
         expected = tower.network(**inputs).numpy()
-        assert given.shape == expected.shape, (given.shape, expected.shape)
-        worst = max(worst, float(np.abs(given - expected).max()))
+        assert actual.shape == expected.shape, (actual.shape, expected.shape)
+        worst = max(worst, float(np.abs(actual - expected).max()))
     return worst
 
 
@@ -203,6 +203,6 @@ def _tokens(embedder: Embedder) -> dict[str, Any]:
     return {"markers": markers, "ids": vocabulary.ids, "examples": examples}
 
 
-def _asked(options: OnnxOptions) -> dict[str, Any]:
-    """The keys that change the files; a job may have more."""
+def _file_options(options: OnnxOptions) -> dict[str, Any]:
+    """The options that change the files; a job may have others."""
     return {name: value for name, value in to_dict(options).items() if name in OnnxOptions.__dataclass_fields__}

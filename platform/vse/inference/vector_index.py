@@ -63,7 +63,7 @@ def recall(
         own: queries are the vectors of the index in its order, and none counts as its own answer.
     """
     deepest = min(max(cutoffs) + own, exact.ntotal)
-    found = dict.fromkeys(cutoffs, 0.0)
+    recalls = dict.fromkeys(cutoffs, 0.0)
     for first in range(0, len(queries), QUERIES_AT_ONCE):
         block = np.ascontiguousarray(queries[first : first + QUERIES_AT_ONCE])
         best, given = (_scores(each, block, deepest, first if own else None) for each in (exact, index))
@@ -71,8 +71,8 @@ def recall(
             kept = min(k, best.shape[1])
             if kept:
                 right = given[:, :kept] >= best[:, kept - 1 : kept] - CLOSE
-                found[k] += float(right.sum()) / (kept * len(queries))
-    return found
+                recalls[k] += float(right.sum()) / (kept * len(queries))
+    return recalls
 
 
 def _scores(index: Any, queries: np.ndarray, number: int, own: int | None) -> np.ndarray:

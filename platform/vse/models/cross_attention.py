@@ -105,12 +105,12 @@ def word_shares(words: Float[Tensor, "captions t dim"]) -> Float[Tensor, "captio
 
     A caption of markers only counts these.
     """
-    said = _present(words)
-    inside = said.clone()
+    present = _present(words)
+    inside = present.clone()
     inside[:, 0] = False
-    inside[:, :-1] &= said[:, 1:]  # the last token has no next one
+    inside[:, :-1] &= present[:, 1:]  # the last token has no next one
     inside[:, -1] = False
-    inside = torch.where(inside.any(1, keepdim=True), inside, said).to(words.dtype)
+    inside = torch.where(inside.any(1, keepdim=True), inside, present).to(words.dtype)
     return inside / inside.sum(1, keepdim=True).clamp_min(1)
 
 
@@ -130,14 +130,16 @@ def region_attention(
     Returns:
         Distributions of shape (images, captions, r), zero for absent regions.
     """
-    there, said = _present(regions), _present(words)
+    regions_present, words_present = _present(regions), _present(words)
     raw = _products(regions, words, how)
     if how.direction == "t2i":
-        weights = attention_weights(raw, there, how)  # (images, regions, captions, words)
-        return (weights * word_shares(words)).sum(-1).transpose(1, 2) * there[:, None]
-    cosine = attended_cosine(raw, words @ words.mT, attention_weights(raw, said, how))  # (captions, images, regions)
-    logits = (how.lse * cosine).masked_fill(~there[None], torch.finfo(raw.dtype).min)
-    return (logits.softmax(-1) * there[None]).transpose(0, 1)
+        weights = attention_weights(raw, regions_present, how)  # (images, regions, captions, words)
+        return (weights * word_shares(words)).sum(-1).transpose(1, 2) * regions_present[:, None]
+    cosine = attended_cosine(
+        raw, words @ words.mT, attention_weights(raw, words_present, how)
+    )  # (captions, images, regions)
+    logits = (how.lse * cosine).masked_fill(~regions_present[None], torch.finfo(raw.dtype).min)
+    return (logits.softmax(-1) * regions_present[None]).transpose(0, 1)
 
 
 def cross_attention(

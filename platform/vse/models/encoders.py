@@ -47,15 +47,17 @@ class WordTable(nn.Module):
 
     def __init__(self, context: Context, dim: int, fixed: bool, learn_missing: bool = True) -> None:
         super().__init__()
-        given = context.word_vectors
-        self.embedding = nn.Embedding(context.vocabulary_size, dim if given is None else given.shape[1], padding_idx=0)
+        vectors = context.word_vectors
+        self.embedding = nn.Embedding(
+            context.vocabulary_size, dim if vectors is None else vectors.shape[1], padding_idx=0
+        )
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.register_parameter("learned", None)
-        if given is None:
+        if vectors is None:
             return
-        has_vector = given.abs().sum(1) > 0
+        has_vector = vectors.abs().sum(1) > 0
         with torch.no_grad():
-            self.embedding.weight[has_vector] = given[has_vector].to(self.embedding.weight.dtype)
+            self.embedding.weight[has_vector] = vectors[has_vector].to(self.embedding.weight.dtype)
         if not fixed:
             return
         self.embedding.weight.requires_grad_(False)

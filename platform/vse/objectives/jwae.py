@@ -191,7 +191,7 @@ class JWAELoss(MatchingObjective):
         if regularizer != "vae" and not (regularizer == "none" or config.lambda3 or config.lambda4):
             instead = "model.regularizer=none" if regularizer else "objective.lambda3 and objective.lambda4 above 0"
             raise InputError(
-                f"{weighed[0]}, {weighed[1]}: the discriminator would train and the codes never see it; use {instead}"
+                f"{weighed[0]}, {weighed[1]}: the discriminator would train without effect on the codes; use {instead}"
             )
         if config.match == "mse" and config.hinge != type(config)().hinge:
             raise InputError(f"objective.hinge={config.hinge}: objective.match=mse has no negatives; use match=hinge")

@@ -119,6 +119,6 @@ def _outcome(results: AlphaResults) -> str:
     here, configured = results.at(results.chosen), results.at(results.configured)
     text = f"It chose α = {results.chosen:g}; checkpoints were selected at α = {results.configured:g}."
     if here is not None and results.chosen != results.configured and configured is not None:
-        ours, theirs = interval(here["test/rsum"]), interval(configured["test/rsum"])
-        text += f" Test rsum is {ours} there and {theirs} at {results.configured:g}."
+        chosen_rsum, configured_rsum = interval(here["test/rsum"]), interval(configured["test/rsum"])
+        text += f" Test rsum is {chosen_rsum} there and {configured_rsum} at {results.configured:g}."
     return text + " Test data had no part in the choice."

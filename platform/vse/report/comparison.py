@@ -245,12 +245,12 @@ def _samples(
     terms = [[each.terms(metric) for each in system] for system in trained]
     if not all(each for system in terms for each in system):
         return []
-    asked, images = [units for units, _, _ in terms[0][0]], trained[0][0].images
+    query_ids, images = [units for units, _, _ in terms[0][0]], trained[0][0].images
     samples = list[list[Sample]]()
     for system, of_seeds in zip(systems, terms, strict=True):
-        if any([units for units, _, _ in each] != asked for each in of_seeds):
+        if any([units for units, _, _ in each] != query_ids for each in of_seeds):
             raise InputError(
-                f"runs: {system.label} and {systems[0].label} were asked other queries for {metric.name} in {split}"
+                f"runs: {system.label} and {systems[0].label} have different queries for {metric.name} in {split}"
             )
         samples.append(
             [

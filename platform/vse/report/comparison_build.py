@@ -228,11 +228,11 @@ def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: S
         for run in sources
     )
     for name, parts in others:
-        for mine, theirs in zip(first[1], parts, strict=True):
-            if other := difference(mine, theirs):
+        for own_split, other_split in zip(first[1], parts, strict=True):
+            if other := difference(own_split, other_split):
                 raise InputError(
-                    f"runs={first[0]},{name}: split {mine.name} is not the same for {first[0]} and {name}: {other}; a "
-                    "comparison needs runs on the same data"
+                    f"runs={first[0]},{name}: split {own_split.name} differs between {first[0]} and {name}: {other}; "
+                    "a comparison needs runs on the same data"
                 )
 
 

@@ -222,8 +222,8 @@ def build_gallery(request: Request) -> str:
     failures = [each for pool, queries in worst.items() for each in _shown(answers, pool, queries, options.top)]
     chosen, drawn = _chosen(first, options.query), _drawn(first, options)
     lists = [
-        [each for pool, queries in asked.items() for each in _shown(answers, pool, queries, options.top)]
-        for asked in (chosen, drawn)
+        [each for pool, queries in selected.items() for each in _shown(answers, pool, queries, options.top)]
+        for selected in (chosen, drawn)
     ]
     pictures = _thumbnails(plan.members, part, [*failures, *lists[0], *lists[1]])
     page = render(
@@ -283,11 +283,11 @@ def _answers(plan: MeasurePlan, number: int, part: Split) -> RunAnswers:
     """One run of the plan on its own."""
     member = plan.members.each[number]
     member.trained.to(plan.device)
-    made = {kind: (each[number],) for kind, each in plan.adversaries[part.name].items()}
-    alone = replace(plan, members=Members((member,), plan.members.workspace), adversaries={part.name: made})
+    adversaries = {kind: (each[number],) for kind, each in plan.adversaries[part.name].items()}
+    alone = replace(plan, members=Members((member,), plan.members.workspace), adversaries={part.name: adversaries})
     context = context_of(alone, part, plan.tasks, alone.members)
     captions = {caption.text for caption in part.captions}
-    sources = {text: each.parses for (each,) in made.values() for texts in each.texts.values() for text in texts}
+    sources = {text: each.parses for (each,) in adversaries.values() for texts in each.texts.values() for text in texts}
     material = member.material.parses
     assert material is not None, "adversaries need parses"
     return RunAnswers(context, lambda text: (material if text in captions else sources[text]).components(text))

@@ -34,7 +34,7 @@ class CodesOptions:
 def check(config: RunConfig, options: CodesOptions) -> None:
     """Raises InputError, before any training, for a system without a name or without codes."""
     if not options.name:
-        raise InputError("codes.name: what is the system called in the table?")
+        raise InputError("codes.name: give the name of the system in the table")
     family = registry.name_of("family", config.model)
     if not issubclass(registry.component("family", family), KeepsCodes):
         raise InputError(f"model={family}: this family has only unit vectors; jWAE has other codes")

@@ -164,7 +164,7 @@ def parse(text: str, where: str = FILE) -> tuple[PublishedRow, ...]:
         _check(row, here)
         numbers = systems.setdefault(tuple(row[name] for name in _SHARED), {})
         if row["metric"] in numbers:
-            raise InputError(f"{here}: metric {row['metric']!r} of {row['system']!r} is there already")
+            raise InputError(f"{here}: metric {row['metric']!r} of {row['system']!r} is listed already")
         numbers[row["metric"]] = PrintedNumber(row["value"], row["note"])
     published = []
     for key, numbers in systems.items():

@@ -48,7 +48,7 @@ class SaliencyFigureOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Subject:
     """The runs with their models, the picture, and id and split of its image if it is one of the data set."""
 
     models: dict[str, Embedder]
@@ -65,22 +65,22 @@ def build_saliency(request: Request) -> str:
     """
     options: SaliencyFigureOptions = request.options
     workspace = Workspace.open(request.workspace)
-    asked = _asked(workspace, options)
+    subject = _subject(workspace, options)
     workspace.check_writable()
-    captions = _captions(workspace, asked, options)
-    weights = [model.trained.weights for model in asked.models.values()]
+    captions = _captions(workspace, subject, options)
+    weights = [model.trained.weights for model in subject.models.values()]
     folder = workspace.gallery(fingerprint([command_of(request), weights, captions]))
     outputs, headline = dict[str, str](), dict[str, Any]()
     if captions:
-        _write_saliency(folder, asked, captions)
+        _write_saliency(folder, subject, captions)
         outputs |= {"page": folder.address(SALIENCY), "numbers": folder.address(NUMBERS)}
         headline["captions"] = len(captions)
     if options.phrase:
-        folder.write_bytes(MAPS, _maps(asked, options))
+        folder.write_bytes(MAPS, _maps(subject, options))
         outputs["maps" if captions else "page"] = folder.address(MAPS)
         headline["phrases"] = len(options.phrase)
     files = [*((SALIENCY, NUMBERS) if captions else ()), *((MAPS,) if options.phrase else ())]
-    shown = asked.models
+    shown = subject.models
     record_page(workspace, folder, "saliency", folder.name, command_of(request), files, page=files[0], runs=shown)
     return request.write_summary(folder, headline=headline, outputs=outputs)
 
@@ -88,17 +88,17 @@ def build_saliency(request: Request) -> str:
 def foresee_saliency(request: Request) -> Iterator[str]:
     """The body of a dry run; nothing is written. Raises InputError as `build_saliency` does."""
     workspace, options = Workspace.open(request.workspace), request.options
-    asked = _asked(workspace, options)
-    width, height = asked.picture.size
-    what = f"image {asked.image} of the data set" if asked.image else options.image
+    subject = _subject(workspace, options)
+    width, height = subject.picture.size
+    what = f"image {subject.image} of the data set" if subject.image else options.image
     yield f"picture: {what}, {width} x {height} pixels"
     yield f"captions: {'; '.join(options.caption) or 'the first of the image, and an adversary of each attack'}"
     if options.phrase:
         yield f"phrases: {'; '.join(options.phrase)}"
-    yield f"runs: {', '.join(asked.models)}"
+    yield f"runs: {', '.join(subject.models)}"
 
 
-def _asked(workspace: Workspace, options: SaliencyFigureOptions) -> _Asked:
+def _subject(workspace: Workspace, options: SaliencyFigureOptions) -> _Subject:
     if not options.runs or not options.image:
         raise InputError("runs, image: name at least one run and a picture file, or an image of its data set")
     if len(set(options.runs)) != len(options.runs):
@@ -111,42 +111,44 @@ def _asked(workspace: Workspace, options: SaliencyFigureOptions) -> _Asked:
     image = query_image(source.describe(), source.image_root, options.image)
     if image is None and not options.caption and not options.phrase:
         raise InputError(
-            f"image={options.image}: is no image of the data set of {options.runs[0]}; "
+            f"image={options.image}: is not an image of the data set of {options.runs[0]}; "
             'give caption="..." or phrase="..."'
         )
     picture = picture_of(options.image if image is None else place_of(image.uri, source.image_root))
-    return _Asked(models, picture, *("", "") if image is None else (image.id, image.split))
+    return _Subject(models, picture, *("", "") if image is None else (image.id, image.split))
 
 
-def _captions(workspace: Workspace, asked: _Asked, options: SaliencyFigureOptions) -> dict[str, str]:
+def _captions(workspace: Workspace, subject: _Subject, options: SaliencyFigureOptions) -> dict[str, str]:
     """Sentences by what they are."""
     if options.caption:
         named = [f"caption {number}" for number in range(1, len(options.caption) + 1)]
         return dict(zip(named, options.caption, strict=True))
-    return {} if options.phrase else _attacked(workspace, options.runs[0], asked)
+    return {} if options.phrase else _attacked(workspace, options.runs[0], subject)
 
 
-def _attacked(workspace: Workspace, run: str, asked: _Asked) -> dict[str, str]:
+def _attacked(workspace: Workspace, run: str, subject: _Subject) -> dict[str, str]:
     """The first caption of an image, and the first adversary of each attack on it, as tasks of `run` meet them."""
     plan = plan_measure(
-        [workspace.existing("runs", run, "runs")], workspace, TASKS, MeasureOptions(splits=(asked.split,))
+        [workspace.existing("runs", run, "runs")], workspace, TASKS, MeasureOptions(splits=(subject.split,))
     )
     captions = plan.parts[0].captions
-    first = next((row for row, caption in enumerate(captions) if caption.image == asked.image), None)
+    first = next((row for row, caption in enumerate(captions) if caption.image == subject.image), None)
     if first is None:
-        raise InputError(f'image={asked.image}: has no caption; give caption="..."')
+        raise InputError(f'image={subject.image}: has no caption; give caption="..."')
     labels = {captions[first].text: ["caption"]}
     for kind, title in ((VSEC, "VSE-C "), (UNIVSE, "")):
-        for adversaries in plan.adversaries[asked.split].get((kind, "shared"), ())[:1]:
+        for adversaries in plan.adversaries[subject.split].get((kind, "shared"), ())[:1]:
             for name, rows in adversaries.caption.items():
                 for place in np.flatnonzero(rows == first)[:1].tolist():
                     labels.setdefault(adversaries.texts[name][place], []).append(f"{title}{name} attack")
     return {", ".join(names): text for text, names in labels.items()}
 
 
-def _write_saliency(folder: Folder, asked: _Asked, captions: Mapping[str, str]) -> None:
-    of_runs = [(name, model.saliency(asked.picture, list(captions.values()))) for name, model in asked.models.items()]
-    title = f"image {asked.image}" if asked.image else ""
+def _write_saliency(folder: Folder, subject: _Subject, captions: Mapping[str, str]) -> None:
+    of_runs = [
+        (name, model.saliency(subject.picture, list(captions.values()))) for name, model in subject.models.items()
+    ]
+    title = f"image {subject.image}" if subject.image else ""
     folder.write_bytes(SALIENCY, draw_pictures(of_runs, list(captions), note_of("pixels"), title))
     folder.write_json(NUMBERS, {name: _numbers(each, list(captions)) for name, each in of_runs})
 
@@ -161,13 +163,13 @@ def _numbers(saliency: PictureSaliency, labels: Sequence[str]) -> list[dict[str,
     ]
 
 
-def _maps(asked: _Asked, options: SaliencyFigureOptions) -> bytes:
+def _maps(subject: _Subject, options: SaliencyFigureOptions) -> bytes:
     """Maps of all phrases, a line for each run."""
     drawn = []
-    for name, model in asked.models.items():
+    for name, model in subject.models.items():
         for phrase in options.phrase:
-            each = model.relevance_map(asked.picture, phrase, options.temperature)
-            title = phrase if len(asked.models) == 1 else f"{phrase}\n{name}"
+            each = model.relevance_map(subject.picture, phrase, options.temperature)
+            title = phrase if len(subject.models) == 1 else f"{phrase}\n{name}"
             drawn.append(DrawnMap(each.picture, each.values, each.grid, title))
     note = f"softmax over the cells of a map, temperature {options.temperature:g}; x: maximum, orange: half of it"
-    return draw_maps(drawn, note, columns=len(options.phrase) if len(asked.models) > 1 else 4)
+    return draw_maps(drawn, note, columns=len(options.phrase) if len(subject.models) > 1 else 4)

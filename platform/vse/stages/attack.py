@@ -78,26 +78,26 @@ def attack_split(
     folder = workspace.language(dataset_name(material.records), digits)
 
     def make() -> None:
-        made = tuple(_generate(config, material, part, pools, words))
-        folder.write_bytes(FILE, generator.to_json_lines(made))
-        content = generator.manifest(made, len(part.captions), seed=SEED, split=split, pools=pools)
+        adversaries = tuple(_generate(config, material, part, pools, words))
+        folder.write_bytes(FILE, generator.to_json_lines(adversaries))
+        content = generator.manifest(adversaries, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
 
-    made = Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(ATTACKS), make))
+    adversaries = Adversaries(split, words, digits, *_kept(config, folder, part, words, tuple(ATTACKS), make))
     if words == generator.PRINTED:
-        _warn_of_fewer(made, len(part.captions))
-    return made
+        _warn_of_fewer(adversaries, len(part.captions))
+    return adversaries
 
 
-def _warn_of_fewer(made: Adversaries, captions: int) -> None:
+def _warn_of_fewer(adversaries: Adversaries, captions: int) -> None:
     """Warn of captions with fewer adversaries than the supplement makes of each."""
-    for attack, caption in made.caption.items():
+    for attack, caption in adversaries.caption.items():
         fewer = np.count_nonzero(np.bincount(caption, minlength=captions) < generator.PER_CAPTION)
         if fewer:
             log.warning(
                 "split %s, published %s attack: %d of %d captions have fewer than %d adversaries, since they have no "
                 "word of that kind, or the pool has no other word for it",
-                made.split,
+                adversaries.split,
                 attack,
                 fewer,
                 captions,
@@ -105,29 +105,33 @@ def _warn_of_fewer(made: Adversaries, captions: int) -> None:
             )
 
 
-def without_any(made: Adversaries) -> list[str]:
+def without_any(adversaries: Adversaries) -> list[str]:
     """Attacks that find nothing to change in a split."""
-    return [attack for attack, caption in made.caption.items() if not len(caption)]
+    return [attack for attack, caption in adversaries.caption.items() if not len(caption)]
 
 
-def of_some(made: Adversaries) -> Adversaries:
-    """The same less the empty lists of texts of attacks that find nothing: of no words, no number can be told."""
-    return dataclasses.replace(made, texts={attack: texts for attack, texts in made.texts.items() if texts})
+def nonempty_attacks(adversaries: Adversaries) -> Adversaries:
+    """The adversaries without attacks that found nothing, which have no metrics."""
+    return dataclasses.replace(
+        adversaries, texts={attack: texts for attack, texts in adversaries.texts.items() if texts}
+    )
 
 
-def some_adversaries(made: Adversaries) -> None:
-    """Warns of attacks that find nothing to change in a split, over which robustness is then no sum.
+def some_adversaries(adversaries: Adversaries) -> None:
+    """Warn of attacks that find nothing to change in a split: robustness is then the sum over the others.
 
-    Raises InputError if none does, before anything is trained to be chosen by them.
+    Raises InputError if no attack finds anything, before a training starts that would be selected by robustness.
     """
-    without = without_any(made)
-    if len(without) == len(made.caption):
+    without = without_any(adversaries)
+    if len(without) == len(adversaries.caption):
         raise InputError(
-            f"split {made.split}: its captions have no {', '.join(without)} that could be replaced, so robustness "
-            "cannot be measured; see text.pools, or choose by rsum alone"
+            f"split {adversaries.split}: its captions have no {', '.join(without)} that could be replaced, so "
+            "robustness cannot be measured; see text.pools, or choose by rsum alone"
         )
     if without:
-        log.warning("split %s has no %s adversaries: the other attacks count", made.split, " and no ".join(without))
+        log.warning(
+            "split %s has no %s adversaries: the other attacks count", adversaries.split, " and no ".join(without)
+        )
 
 
 def contrast_split(
@@ -150,12 +154,12 @@ def contrast_split(
     assert material.parses is not None, "attacks need the parses of the captions"
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=tuple(CONTRAST_ATTACKS))
     records, parses = material.records, material.parses
-    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     counted, of_counted = material.counted
     pairs = ((of_counted.parse(c.text), of_counted.components(c.text)) for c in counted)
-    chosen = ContrastWords(pairs, rules, known).of(words)
+    chosen = ContrastWords(pairs, rules, lexicon).of(words)
     vocabulary = build_vocabulary([c.text for c in counted], config.text.min_count)
-    key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, known.fingerprint, split, seed]
+    key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, lexicon.fingerprint, split, seed]
     key.append(vocabulary.fingerprint)
     part, which = _part(material, split, images)
     key += which
@@ -167,7 +171,7 @@ def contrast_split(
         made = tuple(
             evaluation_set(
                 by_image(captions),
-                Generator(chosen, known, rules),
+                Generator(chosen, lexicon, rules),
                 seed=seed,
                 split=split,
                 is_true=_judge(config, material),
@@ -263,19 +267,19 @@ def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
 
 
 def _judge(config: RunConfig, material: Material) -> Truth | None:
-    """What the source knows of the truth of any text, if it is one that knows."""
+    """The source's judge of whether a text is true of an image; None if it has none."""
     source = source_of(config.data)
     return source.truth(material.records) if source.knows_truth else None
 
 
 def _by_attack(
-    found: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...]
+    adversaries: tuple[Adversary, ...], part: Split, attacks: tuple[str, ...]
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, np.ndarray]]:
     row = {caption.id: (k, caption.text) for k, caption in enumerate(part.captions)}
     texts: dict[str, tuple[str, ...]] = {}
     caption: dict[str, np.ndarray] = {}
     for attack in attacks:
-        chosen = [a for a in found if a.attack == attack]
+        chosen = [a for a in adversaries if a.attack == attack]
         texts[attack] = tuple(a.text(row[a.caption_id][1]) for a in chosen)
         caption[attack] = np.array([row[a.caption_id][0] for a in chosen], dtype=np.int64)
     return texts, caption

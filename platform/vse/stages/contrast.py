@@ -59,9 +59,9 @@ class Recipe:
 
 def contrast_words(records: Records, parses: Parses, rules: Rules) -> ContrastWords:
     """The words of the training captions, under the rules' lexicon."""
-    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     train = records.split("train").captions
-    return ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, known)
+    return ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, lexicon)
 
 
 def contrast_candidates(
@@ -81,11 +81,11 @@ def contrast_candidates(
     running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a split or
     a lexicon that is not there, or training captions without frequent concrete nouns.
     """
-    known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
-    found = contrast_words(records, parses, rules)
-    chosen = found.of(words)
+    lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+    words_of_rules = contrast_words(records, parses, rules)
+    chosen = words_of_rules.of(words)
     part = records.split(split)
-    key = [records.fingerprint, parses.fingerprint, split, chosen.fingerprint, known.fingerprint]
+    key = [records.fingerprint, parses.fingerprint, split, chosen.fingerprint, lexicon.fingerprint]
     digits = fingerprint(["contrast", REVISION, rules, contrast_identity(rules), *key])
     folder = workspace.language(dataset_name(records), digits)
     kept = Candidates.find(folder)
@@ -96,7 +96,12 @@ def contrast_candidates(
         if Candidates.find(folder) is None:
             remove_damaged(folder)
             _make(
-                recipe, part.captions, parses, num_workers, cluster, found.report() | {"split": split, "words": words}
+                recipe,
+                part.captions,
+                parses,
+                num_workers,
+                cluster,
+                words_of_rules.report() | {"split": split, "words": words},
             )
     return Candidates.open(folder)
 
@@ -123,12 +128,12 @@ def _make(
     folder.write_bytes(table.WORDS, words)
     wanted = {c.id for c in captions}
     seen: set[str] = set()
-    for name, held in sorted(table.finished(folder, recipe.fingerprint).items()):
-        if wanted.issuperset(held) and seen.isdisjoint(held):
+    for name, ids in sorted(table.finished(folder, recipe.fingerprint).items()):
+        if wanted.issuperset(ids) and seen.isdisjoint(ids):
             files.append(name)
-            seen.update(held)
+            seen.update(ids)
     if seen != wanted:
-        raise StorageError(f"{folder}: what was just made came back damaged; the same command makes it again")
+        raise StorageError(f"{folder}: the candidates just written are damaged; run the same command again")
     counted = {"kind": "candidates", "fingerprint": recipe.fingerprint, "revision": REVISION, "captions": len(captions)}
     numbers, entries = _numbers(folder, files[1:], len(captions))
     entries[table.WORDS] = entry_of(words)
@@ -158,9 +163,9 @@ def make_shard(shard: Shard, recipe: Recipe) -> int:
     """Make and write one shard; returns its number of captions. The same captions give the same file."""
     if recipe.fingerprint not in _generators:
         rules = recipe.rules
-        known = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+        lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
         _generators.clear()
-        _generators[recipe.fingerprint] = Generator(recipe.words, known, rules)
+        _generators[recipe.fingerprint] = Generator(recipe.words, lexicon, rules)
     generator = _generators[recipe.fingerprint]
     rows: list[tuple[str, str, Slot]] = []
     for group in by_image(_parsed(row) for row in shard):

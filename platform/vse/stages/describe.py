@@ -34,8 +34,8 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
         with folder.locked():
             remove_damaged(folder)
             records.save(folder)
-        if told := left_out(records):
-            log.info("%s; each is listed in %s under source.rejects", told, folder.address(MANIFEST))
+        if line := left_out(records):
+            log.info("%s; each is listed in %s under source.rejects", line, folder.address(MANIFEST))
     return records
 
 
@@ -63,10 +63,10 @@ def trainable(records: Records, splits: Iterable[str] = ()) -> Records:
     for split in ("train", "val"):
         if split not in there:
             fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
-            told = counted(reject.reason for reject in rejects(records))
+            reasons = counted(reject.reason for reject in rejects(records))
             raise InputError(
                 f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: "
-                f"assign some images to that split{fold}" + (f"; of what it lists, {told}" if told else "")
+                f"assign some images to that split{fold}" + (f"; of what it lists, {reasons}" if reasons else "")
             )
     for split in splits:
         records.split(split)
@@ -85,15 +85,15 @@ def sizes(records: Records) -> str:
 def of_data(records: Records) -> Iterator[str]:
     """What a dry run says of a data set, and what it has not looked at."""
     yield sizes(records)
-    if told := left_out(records):
-        yield told
+    if line := left_out(records):
+        yield line
     yield "not checked: image files, downloads, other machines"
 
 
 def left_out(records: Records) -> str:
     """How many images and captions the source left out, and why; empty if none."""
-    told = counted(reject.reason for reject in rejects(records))
-    return f"{records.name}: {told}" if told else ""
+    reasons = counted(reject.reason for reject in rejects(records))
+    return f"{records.name}: {reasons}" if reasons else ""
 
 
 def counted(reasons: Iterable[str]) -> str:

@@ -84,8 +84,8 @@ def extract_features(
         store = extract(
             records, backbone, sorted(outputs), folder, root=root, keys=keys, precision=precision, cluster=cluster
         )
-        if told := counted(store.rejects.values()):
-            log.info("%s: of the images, %s; each is listed in %s", records.name, told, store.folder.address(REJECTS))
+        if note := counted(store.rejects.values()):
+            log.info("%s: of the images, %s; each is listed in %s", records.name, note, store.folder.address(REJECTS))
     elif line := of_other_code(store, config.features.backbone):
         log.warning("%s", line)
     for some in (outputs, *((name,) for name in outputs)):

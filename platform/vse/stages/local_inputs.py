@@ -70,8 +70,8 @@ def check_training(
     records = trainable(registry.build("source", config.data).describe(), splits)
     if kept_features(config, place, records, outputs) is None:
         check_features(config, records, outputs, place)
-    told = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
-    yield from filter(None, told)
+    warnings = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
+    yield from filter(None, warnings)
     yield from planned_coverage(config, records)
     yield from of_data(records)
     yield from path_lines(records, config.data, config.features.backbone)
@@ -145,14 +145,14 @@ def _compare(read: Read) -> None:
 
 def look(files: tuple[str, ...]) -> list[str]:
     """Sizes and digests of both ends of files on a node; empty for files that it cannot read."""
-    found = []
+    digests = []
     for file in files:
         try:
             size, head, tail = named_files.ends(file, _SPAN)
-            found.append(f"{size} {hashlib.sha256(head + tail).hexdigest()}")
+            digests.append(f"{size} {hashlib.sha256(head + tail).hexdigest()}")
         except InputError:
-            found.append("")
-    return found
+            digests.append("")
+    return digests
 
 
 def _instead(read: Read) -> str:

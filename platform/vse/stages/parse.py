@@ -148,7 +148,7 @@ def _parsed(
                 bar.advance(count)
     done = finished(folder, digits)
     if not set(wanted).issubset(text for shard in done.values() for text in shard):
-        raise StorageError(f"{folder}: what was just parsed came back damaged; the same command parses it again")
+        raise StorageError(f"{folder}: the parses just written are damaged; run the same command again")
     files = _cover(done, set(wanted))
     if captions is not None:
         files.append(write_captions(folder, captions))

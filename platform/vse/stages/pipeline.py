@@ -120,7 +120,7 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     ready = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
     if not source_of(config.data).has_images and not ready:
         name = registry.name_of("source", config.data)
-        raise InputError(f"data={name}: brings features and no images to make them of; add features.backbone=arrays")
+        raise InputError(f"data={name}: provides features and no images; add features.backbone=arrays")
     if inputs.components or parsed or contrast or trained_against:
         check_parser(config)
     if contrast or trained_against:
@@ -173,11 +173,11 @@ def _check_towers(config: RunConfig) -> None:
             f"open_clip or transformers for both features.backbone and text.encoder, which is {text}"
         )
     pairs = [("arch", "arch"), ("weights", "weights")] if backbone == "open_clip" else [("arch", "model")]
-    for ours, theirs in pairs:
-        if (one := getattr(image, ours)) != (other := getattr(caption, theirs)):
+    for image_key, caption_key in pairs:
+        if (one := getattr(image, image_key)) != (other := getattr(caption, caption_key)):
             raise InputError(
-                f"text.encoder.{theirs}={other}: family {family} needs both towers of one dual encoder, and "
-                f"features.backbone.{ours}={one}"
+                f"text.encoder.{caption_key}={other}: family {family} needs both towers of one dual encoder, and "
+                f"features.backbone.{image_key}={one}"
             )
     if backbone == "transformers" and getattr(caption, "pooling", "") != "projected":
         raise InputError(f"text.encoder.pooling: family {family} compares projected vectors; use projected")
@@ -198,7 +198,7 @@ def _refuse_without_sentences(config: RunConfig, states: bool) -> None:
                 f"text.sentence={kind}: needs a text encoder; add text.encoder=transformers text.encoder.model=FOLDER"
             )
         if states and not registry.component("encoder", encoder).by_word:
-            raise InputError(f"text.encoder={encoder}: gives no states of words; use text.encoder=transformers")
+            raise InputError(f"text.encoder={encoder}: gives no word states; use text.encoder=transformers")
         if states and adversaries_wanted(config) is not None and config.text.min_count != 1:
             raise InputError(
                 f"text.min_count={config.text.min_count:g}: adversaries go through text.encoder word by word, so that "

@@ -178,7 +178,7 @@ def _half(vectors: np.ndarray) -> Float16[np.ndarray, "rows dim"]:
     largest = np.abs(vectors).max(initial=0)
     if 0 < largest < 2.0**-17 or np.finfo(np.float16).max < largest < np.inf:
         raise InputError(
-            f"text.word_vectors: vectors of captions are kept in half precision, which cannot hold theirs (at most "
+            f"text.word_vectors: caption vectors are stored in half precision, which cannot represent these (at most "
             f"{largest:.2g}); scale all word vectors, so that their largest numbers are near 1"
         )
     return vectors.astype(np.float16)

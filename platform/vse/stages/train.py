@@ -128,7 +128,7 @@ def run_training(
     else:
         if folder.is_locked():
             log.warning("%s: another process holds its lock; waiting for that to end", name)
-        with folder.locked() as held:  # workers take none, so that lost ones can be replaced
+        with folder.locked() as lease:  # workers take none, so that lost ones can be replaced
             if origin is not None:
                 keep_origin(folder, origin)
             if finished(folder) is None:
@@ -136,16 +136,19 @@ def run_training(
                 _warn_begun(folder)
                 log.info("%s", what_is_trained(config))
                 log.info("run %s, %s", name, sizes(material.records))
-                _train(config, workspace, name, material, parent, report, ray, held)
+                _train(config, workspace, name, material, parent, report, ray, lease)
                 trained = True
             elif not _closed(workspace, name):
                 journal = run_journal(workspace, name)
                 begin_journal(journal, config, folder, material, name, parent)
                 close_journal(journal, folder, folder.read_json(RESULT))
     result = _result(name, folder, trained)
-    if not trained and (theirs := others(result.trained_by)):
+    if not trained and (other_code := others(result.trained_by)):
         log.warning(
-            "warning: %s was trained with other code (%s); to train it again, remove %s", name, names_of(theirs), folder
+            "warning: %s was trained with other code (%s); to train it again, remove %s",
+            name,
+            names_of(other_code),
+            folder,
         )
     return result
 
@@ -158,16 +161,16 @@ def _train(
     parent: str,
     report: Report | None,
     ray: RayConfig | None,
-    held: LeaseHandle,
+    lease: LeaseHandle,
 ) -> None:
     if trains_here(config.train):
-        return train_worker(config, workspace, name, material, parent, report, held)
+        return train_worker(config, workspace, name, material, parent, report, lease)
     try:
         with running_ray(ray):
             from vse.stages import train_ray as distributed  # Ray reads its settings when it is imported
 
             train = distributed.train_on_workers if config.train.workers > 1 else distributed.train_in_task
-            return train(run_worker, config, workspace, name, parent, report, held=held)
+            return train(run_worker, config, workspace, name, parent, report, lease=lease)
     except TakenOver:
         raise  # and another trains it
     except BaseException:
@@ -190,9 +193,9 @@ def _warn_begun(folder: Folder) -> None:
         progress = read_progress(checkpoints.child(checkpoints.names()[-1]))
     except (IndexError, FileNotFoundError, InputError):  # none, or a damaged one, which resuming reports
         return
-    if theirs := others(progress.trained_by):
+    if other_code := others(progress.trained_by):
         line = "warning: %s was started with other code (%s) and continues with this; to train it again, remove %s"
-        log.warning(line, folder.name, names_of(theirs), folder)
+        log.warning(line, folder.name, names_of(other_code), folder)
 
 
 def trains_here(train: TrainConfig) -> bool:
@@ -265,9 +268,9 @@ def train_worker(
     material: Material,
     parent: str = "",
     report: Report | None = None,
-    held: LeaseHandle | None = None,
+    lease: LeaseHandle | None = None,
 ) -> None:
-    """What each worker does, within its process group if there is one; rank 0 writes, as long as the run is `held`."""
+    """Train in one worker, within its process group if there is one. Rank 0 writes, while `lease` holds."""
     folder, rank = workspace.run(name), world()[0]
     torch.set_num_threads(config.train.threads)
     keep_freed_memory()
@@ -303,7 +306,7 @@ def train_worker(
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
         {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
-        held,
+        lease,
     )
     steps = prometheus.steps_of(parent or name)
     try:
@@ -336,7 +339,7 @@ def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
         config = from_data(arguments["config"])
         workspace = Workspace.open(arguments["workspace"], arguments["external"])
         material = together(lambda: pipeline.prepare(config, workspace), *PERMANENT_ERRORS)
-        train_worker(config, workspace, arguments["run"], material, arguments["parent"], held=arguments["held"])
+        train_worker(config, workspace, arguments["run"], material, arguments["parent"], lease=arguments["lease"])
     except PERMANENT_ERRORS as error:
         return next(kind.__name__ for kind in PERMANENT_ERRORS if isinstance(error, kind)), str(error)
     except OSError as error:
@@ -355,7 +358,7 @@ def training_device(train: TrainConfig) -> torch.device:
     return device
 
 
-def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, held: LeaseHandle) -> None:
+def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progress, lease: LeaseHandle) -> None:
     kept = progress.history[progress.best - 1]
     result = {
         "metrics": {name: value for name, value in numbers(kept).items() if name != "train/seconds"},
@@ -365,7 +368,7 @@ def _finish(config: RunConfig, journal: Journal, folder: Folder, progress: Progr
         "history": progress.history,
         "trained_by": progress.trained_by,
     }
-    held.check()
+    lease.check()
     folder.write_checked(RESULT, result)
     close_journal(journal, folder, result)
 

@@ -51,7 +51,7 @@ def train_on_workers(
     parent: str,
     report: Report | None = None,
     *,
-    held: LeaseHandle | None = None,
+    lease: LeaseHandle | None = None,
 ) -> None:
     """Train to the end on `config.train.workers` workers. The process must be connected to Ray.
 
@@ -68,7 +68,7 @@ def train_on_workers(
     with scratch_folder("train") as scratch:
         waited = Waited(scratch / "waited")
         trainer = _trainer(
-            worker, config, worker_arguments(config, workspace, name, parent, held), name, scratch, waited
+            worker, config, worker_arguments(config, workspace, name, parent, lease), name, scratch, waited
         )
         with _listening(workspace.run(name), report, waited.seconds):
             try:
@@ -188,14 +188,14 @@ def train_in_task(
     parent: str,
     report: Report | None = None,
     *,
-    held: LeaseHandle | None = None,
+    lease: LeaseHandle | None = None,
 ) -> None:
     """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
 
     Otherwise like `train_on_workers`.
     """
     train = config.train
-    arguments, labels = worker_arguments(config, workspace, name, parent, held), train_nodes(train.gpus_per_worker)
+    arguments, labels = worker_arguments(config, workspace, name, parent, lease), train_nodes(train.gpus_per_worker)
     task: Any = ray.remote(worker)
     with _listening(workspace.run(name), report):
         for losses in range(RETRIES + 1):
@@ -223,11 +223,11 @@ def train_in_task(
 
 
 def worker_arguments(
-    config: RunConfig, workspace: Workspace, name: str, parent: str, held: LeaseHandle | None
+    config: RunConfig, workspace: Workspace, name: str, parent: str, lease: LeaseHandle | None
 ) -> dict[str, Any]:
     """The arguments of a worker as plain data."""
     place = {"workspace": workspace.root.uri, "external": workspace.external.answers}
-    return {"config": to_dict(config), **place, "run": name, "parent": parent, "held": held}
+    return {"config": to_dict(config), **place, "run": name, "parent": parent, "lease": lease}
 
 
 def _no_place(config: RunConfig) -> PlacementError:

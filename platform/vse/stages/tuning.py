@@ -82,8 +82,8 @@ def start_of(config: RunConfig, workspace: Workspace) -> Folder | None:
     if before.features != config.features:
         other = registry.name_of("backbone", before.features.backbone)
         raise InputError(
-            f"train.warm_start={name}: was trained with features of its own (features.backbone={other}, features.scale="
-            f"{before.features.scale}); set all keys of features as there"
+            f"train.warm_start={name}: was trained with other features (features.backbone={other}, features.scale="
+            f"{before.features.scale}); use the same features keys"
         )
     return checkpoint
 
@@ -158,7 +158,7 @@ def tuning_of(
     if start is not None:
         if Vocabulary.from_json(start.read_bytes("vocabulary.json"), f"{start}/vocabulary.json") != vocabulary:
             raise InputError(
-                f"train.warm_start={train.warm_start}: its vocabulary is another one; use its data and text settings"
+                f"train.warm_start={train.warm_start}: its vocabulary differs; use its data and text settings"
             )
         load_weights(start, family)
         if start.exists(FILE):

@@ -108,7 +108,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
         InputError: There is no such workspace.
     """
     if not workspace.root.exists():
-        raise InputError(f"--workspace {workspace.root}: nothing is there")
+        raise InputError(f"--workspace {workspace.root}: no such workspace")
     now, journals, spooled = time.time(), list[tuple[str, Folder, str]](), 0
     shipper = Shipper(workspace.root.uri, tracking)
     ships_here = shipper.ships_here

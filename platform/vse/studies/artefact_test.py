@@ -75,7 +75,7 @@ def measure_artefacts(
 ) -> tuple[Records, list[Row]]:
     """The records, and a row for every paradigm and filter; parses and attacks are made if missing."""
     if "train" in options.splits:
-        raise InputError("splits: the language model knows the training captions; judge other splits")
+        raise InputError("splits: the language model was trained on the training captions; use other splits")
     records = describe(config, workspace)
     training = [caption.text for caption in records.split("train").captions]
     if options.pairs:

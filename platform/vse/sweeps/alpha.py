@@ -171,8 +171,8 @@ class AlphaPlan(SweepPlan):
         curves = [dict(map(tuple, trials[self.family, seed]["points"])) for seed in seeds]
         labels = {self.learned: f"{LABELS.get(self.family, self.family)}, learned α"}
         if self.reference is not None:
-            theirs = registry.name_of("family", self.arms[self.reference].model)
-            labels[self.reference] = LABELS.get(theirs, theirs)
+            reference_family = registry.name_of("family", self.arms[self.reference].model)
+            labels[self.reference] = LABELS.get(reference_family, reference_family)
 
         def measured(arm: str | None) -> Arm | None:
             if arm is None:
@@ -253,8 +253,8 @@ def make_plan(request: Request) -> AlphaPlan:
         arms[learned] = override(config, {"model.learn_alpha": True})
     reference = _reference(request)
     if reference is not None:
-        theirs = registry.name_of("family", reference.model)
-        against = theirs if theirs not in arms else "reference"
+        reference_family = registry.name_of("family", reference.model)
+        against = reference_family if reference_family not in arms else "reference"
         arms[against] = reference
     for arm in arms.values():
         check_objective(arm)
@@ -289,15 +289,15 @@ def _reference(request: Request) -> RunConfig | None:
         wanted = next((name for end in ends if (name := f"vsepp_{end}") in presets.names()), "")
         if not wanted:
             raise InputError(
-                f"sweep.reference=auto: there is no VSE++ preset for --preset {request.preset}; name one "
+                f"sweep.reference=auto: no VSE++ preset matches --preset {request.preset}; name one "
                 f"({', '.join(name for name in presets.names() if name.startswith('vsepp'))}) or none"
             )
     reference = presets.preset(wanted)
     features = replace(reference.features, backbone=config.features.backbone, precision=config.features.precision)
     reference = replace(reference, data=config.data, features=features, text=config.text, seed=0)
-    values, theirs = flatten(config), flatten(reference)
+    values, reference_values = flatten(config), flatten(reference)
     own = {"model", "objective", ALPHA, "model.learn_alpha"}
-    shared = (key for key in request.changed if key in values and key in theirs and key not in own)
+    shared = (key for key in request.changed if key in values and key in reference_values and key not in own)
     changes = {key: values[key] for key in shared if not key.startswith(("data", "features.backbone"))}
     return override(reference, changes)
 

@@ -248,7 +248,7 @@ class Sweep:
             return None
         longest = max(each, key=lambda one: one.seconds or 0.0).without(self.plan.besides)
         if longest.seconds is None:
-            log.info("a cap is set and how long a trial takes is unknown: one starts alone to find out")
+            log.info("a cap is set, but the duration of a trial is unknown: starting a single trial to measure it")
         else:
             line = "a trial is expected to take %.3g s (%s); none starts that would pass the cap"
             log.info(line, longest.seconds, longest.source)

@@ -87,7 +87,7 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
     to_run[""] += plan.drawn(ledger) * len(plan.seeds)
     count, states = to_run.total(), Counter(entry.state for entry in ledger)
     at_once = need.at_once(engine.most(request, need), engine.side_by_side(request, plan.config.train))
-    how = "its workers by Ray Train" if need.nested else "in Tune's own process"
+    runner = "its workers by Ray Train" if need.nested else "in Tune's own process"
     return [
         f"sweep {name}: {plan.question}",
         *listed[:SHOWN],
@@ -95,7 +95,7 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
         *searched,
         f"{count} trial{'' if count == 1 else 's'} to run, {states['finished']} finished, {states['failed']} failed",
         f"rule: {plan.rule}",
-        f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {how}; {at_once} side by side",
+        f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {runner}; {at_once} side by side",
         *_cost_lines(plan, request, workspace, ledger, to_run, at_once),
         *plan.budget().lines(ledger.costs()),
         *check_training(

@@ -236,7 +236,7 @@ class ObjectivePlan(SweepPlan):
         if best is None and results.points:
             early = any(point.stopped for point in results.points)
             more = "; points that asha ended early continue with another sweep.method" if early else ""
-            log.warning("no point has finished with all seeds, so none is the best%s", more)
+            log.warning("no point has finished with all seeds, so there is no best point%s", more)
         extra = {} if best is None else {BEST: preset_file(call.request, self.config, best.changes)}
         configuration, request = {"as swept": flatten(self.config)}, call.request
         files = write_response(call.folder, results, [command_of(request)], configuration, extra, request.elsewhere)

@@ -111,20 +111,20 @@ def preset_file(request: Request, config: RunConfig, changes: Mapping[str, Any])
     name = request.preset or ""
     if name not in presets.names():  # a file: the new preset is written in full
         return json.dumps(to_dict(chosen), indent=1) + "\n"
-    theirs = to_dict(presets.preset(name))
-    return json.dumps({"preset": name, **_different(to_dict(chosen), theirs)}, indent=1) + "\n"
+    preset_settings = to_dict(presets.preset(name))
+    return json.dumps({"preset": name, **_different(to_dict(chosen), preset_settings)}, indent=1) + "\n"
 
 
 def _different(data: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """The nested settings of `data` that differ from `other`, with all keys of a component whose name differs."""
     different: dict[str, Any] = {}
     for key, value in data.items():
-        theirs = other.get(key)
-        if isinstance(value, Mapping) and isinstance(theirs, Mapping):
-            if value.get("name") != theirs.get("name"):
+        other_value = other.get(key)
+        if isinstance(value, Mapping) and isinstance(other_value, Mapping):
+            if value.get("name") != other_value.get("name"):
                 different[key] = dict(value)
-            elif inner := _different(value, theirs):
+            elif inner := _different(value, other_value):
                 different[key] = inner
-        elif value != theirs:
+        elif value != other_value:
             different[key] = value
     return different

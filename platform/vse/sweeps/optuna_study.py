@@ -80,7 +80,7 @@ def distributions_of(space: Described, distributions: Any) -> Iterator[tuple[str
     for key, domain in _leaves(space):
         domains.setdefault(key, []).append(domain)
     for key, each in domains.items():
-        ranges = [found for domain in each if (found := _range(domain)) is not None]
+        ranges = [bounds for domain in each if (bounds := _range(domain)) is not None]
         if len(ranges) == len(each):
             low, high = min(r[1] for r in ranges), max(r[2] for r in ranges)
             kind = distributions.IntDistribution if all(r[0] for r in ranges) else distributions.FloatDistribution

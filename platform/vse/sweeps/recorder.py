@@ -150,33 +150,33 @@ class Recorder(tune.Callback):
 
     def _refused(self, changes: dict[str, Any], payload: Mapping[str, Any]) -> None:
         """Record an end whose cause would end other trials too, unless the cause is one node or is over."""
-        why, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
+        reason, kind = payload.get("refused") or "a trial ended without a result", payload.get("kind", "")
         had, running = None, self._of(changes)
         if kind == PlacementError.__name__:
-            mine = trial_id(changes)
+            own_id = trial_id(changes)
             if running.worked is None:  # otherwise its workers were lost and wait to be replaced
                 had = self.need.waiting
             waited = self._seconds(changes) - (running.worked or 0.0)
-            others = {each: self.meter.elapsed(each) for each in self._running if each != mine}
-            if not self.waiting.stands(mine, waited, others):  # others have the resources it waited for
-                self._fail(changes, why, FailureKind.NO_RESOURCES, had)
+            others = {each: self.meter.elapsed(each) for each in self._running if each != own_id}
+            if not self.waiting.stands(own_id, waited, others):  # others have the resources it waited for
+                self._fail(changes, reason, FailureKind.NO_RESOURCES, had)
                 return
         verdict = None
         if payload.get("sick"):
-            verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, why)
+            verdict = self.sick.ill("" if self.need.nested else payload["node"], payload["host"], kind, reason)
         if verdict == "here":
-            self._fail(changes, f"{payload['host']}: {why}", FailureKind.NODE_FAULT)
+            self._fail(changes, f"{payload['host']}: {reason}", FailureKind.NODE_FAULT)
             return
         kinds = (InputError, StorageError, PlacementError)
-        self._refuse(next((each for each in kinds if each.__name__ == kind), InputError)(why))
+        self._refuse(next((each for each in kinds if each.__name__ == kind), InputError)(reason))
         self.broken = self.broken or verdict is not None  # every node is at fault, or the only node
-        self._fail(changes, why, FailureKind.REFUSED, had)
+        self._fail(changes, reason, FailureKind.REFUSED, had)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
-        why, kind = _why(trial, self._of(changes).peak)
-        self._fail(changes, why, kind)
+        reason, kind = _why(trial, self._of(changes).peak)
+        self._fail(changes, reason, kind)
 
     def conclude(self) -> None:
         """Raise the error that refused trials and would refuse them again."""

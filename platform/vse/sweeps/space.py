@@ -133,7 +133,7 @@ def _check_form(space: Mapping[Any, Any], where: str, *, drawn: bool = False) ->
             _check_form(each, f"{where}: {key}", drawn=drawn or not isinstance(domain, dict))
         own = {key} if inner is None else {name for each in inner for name, _ in leaves(each)}
         if both := sorted(own & taken):
-            raise InputError(f"{where}: {both[0]}: comes twice in a point, once from {key}; each would undo the other")
+            raise InputError(f"{where}: {both[0]}: appears twice in a point, once from {key}; keep one of them")
         taken |= own
 
 

@@ -46,11 +46,11 @@ def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
         )
     rows = factors(information, DIM)
     place = {word: k for k, word in enumerate(vocabulary)}
-    found = np.array([word in place for word in words], dtype=bool)
+    in_vocabulary = np.array([word in place for word in words], dtype=bool)
     vectors = np.zeros((len(words), rows.shape[1]), dtype=np.float32)
-    vectors[found] = rows[[place[word] for word in words if word in place]]
+    vectors[in_vocabulary] = rows[[place[word] for word in words if word in place]]
     composed = np.zeros(len(words), dtype=bool)
-    return WordVectors(tuple(words), vectors, found, composed, "captions", digits)
+    return WordVectors(tuple(words), vectors, in_vocabulary, composed, "captions", digits)
 
 
 def cooccurrences(texts: Iterable[str], words: Sequence[str]) -> "sparse.csr_array":

@@ -101,7 +101,7 @@ class TextEncoder(ABC):
         Args:
             captions: lower-case words.
         """
-        raise TypeError(f"{type(self).__name__} gives no states of words")
+        raise TypeError(f"{type(self).__name__} gives no word states")
 
 
 @register("encoder", "transformers")
@@ -204,7 +204,7 @@ class TransformersEncoder(TextEncoder):
         long = sum(length > limit for length in lengths)
         if long:
             log.warning(
-                "text.encoder.model=%s: %d of %d captions have more than %d tokens and are cut",
+                "text.encoder.model=%s: %d of %d captions have more than %d tokens and are truncated",
                 self.config.model, long, len(lengths), limit,
             )  # fmt: skip
         return bool(long)
@@ -221,7 +221,7 @@ class TransformersEncoder(TextEncoder):
         for length, rows in sorted(by_length.items()):
             if not length:
                 raise InputError(
-                    f"text.encoder.model={self.config.model}: makes no token of the caption {texts[rows[0]]!r}; "
+                    f"text.encoder.model={self.config.model}: produces no tokens for the caption {texts[rows[0]]!r}; "
                     "use a model whose tokenizer adds special tokens, or leave the caption out"
                 )
             for low in range(0, len(rows), BATCH):

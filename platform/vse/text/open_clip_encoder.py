@@ -85,7 +85,7 @@ class OpenClipEncoder(TextEncoder):
         device = next(tower.parameters()).device
         if long := sum(_tokens(tokenizer, text) > tokenizer.context_length for text in texts):
             log.warning(
-                "text.encoder.arch=%s: %d of %d captions have more than %d tokens and are cut",
+                "text.encoder.arch=%s: %d of %d captions have more than %d tokens and are truncated",
                 self.config.arch, long, len(texts), tokenizer.context_length,
             )  # fmt: skip
         for low in range(0, len(texts), BATCH):

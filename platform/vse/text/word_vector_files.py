@@ -313,17 +313,17 @@ def _first_width(path: str, line: bytes) -> int:
     return dim
 
 
-def _explain(path: str, number: int, line: bytes, dim: int, said: str) -> None:
+def _explain(path: str, number: int, line: bytes, dim: int, dim_source: str) -> None:
     """Raise InputError for a line of another width, unless the surplus fields are part of the word.
 
-    `said`: the source of the expected dimension; earlier lines if empty."""
+    `dim_source`: the source of the expected dimension; earlier lines if empty."""
     fields = line.split(b" ")
     surplus = fields[1:-dim]
     if len(fields) > dim + 1 and _numbers(fields[-dim:]) is not None and _numbers(surplus) is None:
         return
     if len(fields) < 2 or _numbers(fields[1:]) is None:
         raise InputError(f"{path}: line {number}: expected a word and numbers")
-    raise InputError(f"{path}: line {number}: {len(fields) - 1} numbers, {said or f'earlier lines have {dim}'}")
+    raise InputError(f"{path}: line {number}: {len(fields) - 1} numbers, {dim_source or f'earlier lines have {dim}'}")
 
 
 def _numbers(fields: list[bytes]) -> np.ndarray | None:

@@ -59,7 +59,7 @@ def read_captions(path: str) -> Iterator[str]:
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
     except (EOFError, zlib.error) as error:
-        raise InputError(f"{path}: is not a whole .gz file ({error}); was it cut off?") from None
+        raise InputError(f"{path}: is not a complete .gz file ({error}); was it cut off?") from None
 
 
 def _column(lines: Iterable[str], path: str, delimiter: str) -> Iterator[str]:

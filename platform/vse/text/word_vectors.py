@@ -70,9 +70,9 @@ class Coverage:
 
     def line(self, file: str, show: int = 5) -> str:
         """One line for people, with the most frequent missing words; a warning if most words are missing."""
-        found, tokens = 100 * self.found / max(self.words, 1), 100 * self.tokens_found / max(self.tokens, 1)
+        share, tokens = 100 * self.found / max(self.words, 1), 100 * self.tokens_found / max(self.tokens, 1)
         text = (
-            f"text.word_vectors={file}: has {self.found} of {self.words} words of the vocabulary ({found:.1f} %), "
+            f"text.word_vectors={file}: has {self.found} of {self.words} words of the vocabulary ({share:.1f} %), "
             f"{tokens:.1f} % of their occurrences in training captions"
         )
         if self.composed:

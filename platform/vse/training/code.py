@@ -132,12 +132,12 @@ _OTHER = "@"  # begins the full name of a component's module in another package
 def _digest_of_other(module: str) -> str:
     """Digest of all sources of the package that a module belongs to; "absent" if it is not installed."""
     try:
-        found = importlib.util.find_spec(module.partition(".")[0])
+        spec = importlib.util.find_spec(module.partition(".")[0])
     except (ImportError, ValueError):
-        found = None
-    if found is None or found.origin is None:
+        spec = None
+    if spec is None or spec.origin is None:
         return "absent"
-    file = Path(found.origin)
+    file = Path(spec.origin)
     files = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
     digest = hashlib.sha256()
     for each in files:
@@ -175,8 +175,8 @@ def names_of(code: Iterable[Code]) -> str:
 
 def warning(codes: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
     """One line if some of the codes by name are other code, else ""; `again` says how to repeat the work."""
-    theirs = {name: other for name, code in codes.items() if (other := others(code))}
-    if not theirs:
+    other_code = {name: other for name, code in codes.items() if (other := others(code))}
+    if not other_code:
         return ""
-    by = names_of(each for other in theirs.values() for each in other)
-    return f"warning: {len(theirs)} {what} were made with other code ({by}); to make them again, {again}"
+    by = names_of(each for other in other_code.values() for each in other)
+    return f"warning: {len(other_code)} {what} were computed with other code ({by}); to compute them again, {again}"

@@ -212,8 +212,8 @@ def check_objective(config: RunConfig) -> None:
             raise InputError(f"objective={name}: family {family}{where} trains with objective={other} only{instead}")
     objective: Objective = registry.build("objective", config.objective)
     if objective.families is not None and family not in objective.families:
-        theirs = " or ".join(sorted(objective.families))
-        raise InputError(f"objective={name}: trains family {theirs}, not {family}; use objective=ranking")
+        families = " or ".join(sorted(objective.families))
+        raise InputError(f"objective={name}: trains family {families}, not {family}; use objective=ranking")
     objective.check(config.model)
     if registry.component("family", family).pairwise and "scores" not in objective.gathers:
         raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")

@@ -56,8 +56,8 @@ def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
     """Keys that have no effect on a run: the key that prevents it, and the condition that it would have to meet."""
     leaves = flatten(config)
     declared = ((key, spec.metadata.get("only", "")) for key, spec, _, _ in walk(config) if "kind" not in spec.metadata)
-    found = ((key, unmet(only, key.rpartition(".")[0], leaves)) for key, only in declared if only)
-    return {key: broken for key, broken in found if broken is not None}
+    conditions = ((key, unmet(only, key.rpartition(".")[0], leaves)) for key, only in declared if only)
+    return {key: broken for key, broken in conditions if broken is not None}
 
 
 def check_effects(config: RunConfig, keys: Iterable[str]) -> None:

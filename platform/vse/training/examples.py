@@ -46,14 +46,14 @@ class SentenceVectors:
         """
         rows = self.row[captions]
         if self.lengths is None:
-            found = np.ascontiguousarray(self.values[rows])
+            values = np.ascontiguousarray(self.values[rows])
         else:
             lengths = self.lengths[captions]
             steps = np.arange(int(lengths.max(initial=0)))
             there = steps[None, :] < lengths[:, None]
-            found = np.zeros((*there.shape, self.values.shape[1]), dtype=self.values.dtype)
-            found[there] = self.values[(rows[:, None] + steps[None, :])[there]]
-        vectors = torch.from_numpy(found)
+            values = np.zeros((*there.shape, self.values.shape[1]), dtype=self.values.dtype)
+            values[there] = self.values[(rows[:, None] + steps[None, :])[there]]
+        vectors = torch.from_numpy(values)
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))  # several times as fast as NumPy's
 
 

@@ -189,8 +189,8 @@ def training_inputs(config: RunConfig, material: Material, inputs: Inputs) -> Tr
     vocabulary = training_vocabulary(config, material.records, parses)
     vectors, shares = None, {}
     if material.vectors is not None:
-        given = material.vectors((*SPECIAL, *vocabulary.words))
-        vectors, shares = torch.from_numpy(given.vectors), coverage(given, word_counts(train)).numbers()
+        pretrained = material.vectors((*SPECIAL, *vocabulary.words))
+        vectors, shares = torch.from_numpy(pretrained.vectors), coverage(pretrained, word_counts(train)).numbers()
     contrast = _contrast(config, material, train, vocabulary)
     if contrast is not None:
         unknown = contrast.unknown

@@ -62,8 +62,8 @@ def test_a_head_that_is_no_word_is_named_with_its_line(tmp_path, old, new, says)
     ("content", "says"),
     [
         (TEXT.encode(), "is not compressed with gzip"),
-        (gzip.compress(TEXT.encode(), mtime=0)[:-12], r"is not a whole \.gz file"),
-        (gzip.compress(TEXT.encode(), mtime=0)[:10] + b"\xff" * 50, r"is not a whole \.gz file"),
+        (gzip.compress(TEXT.encode(), mtime=0)[:-12], r"is not a complete \.gz file"),
+        (gzip.compress(TEXT.encode(), mtime=0)[:10] + b"\xff" * 50, r"is not a complete \.gz file"),
         (gzip.compress(b"\xff\n", mtime=0), "is not UTF-8 text"),
     ],
 )

@@ -44,7 +44,7 @@ def test_files_are_looked_for_first(tmp_path: Path, capsys: pytest.CaptureFixtur
         (f"captions={tmp_path}", f"captions={tmp_path}: no such file"),
         (f"lexicon={tmp_path}/a.txt", f"lexicon={tmp_path}/a.txt: no such folder"),
         (f"out={tmp_path}", f"out={tmp_path}: is a folder; name a file in it"),
-        (f"models={tmp_path}/a.txt/x", f"models={tmp_path}/a.txt/x: {tmp_path}/a.txt is no folder"),
+        (f"models={tmp_path}/a.txt/x", f"models={tmp_path}/a.txt/x: {tmp_path}/a.txt is not a folder"),
     ):
         assert call(capsys, *space, given) == said
 
@@ -68,7 +68,7 @@ def test_a_dry_run_asks_whether_the_workspace_is_there(tmp_path: Path, capsys: p
         return err
 
     (tmp_path / "file").write_text("")
-    assert f"{tmp_path}/file is no folder" in told(f"{tmp_path}/file/w")
+    assert f"{tmp_path}/file is not a folder" in told(f"{tmp_path}/file/w")
     assert told(f"{tmp_path}/new/w") == ""
     with s3.server() as place:
         assert told(s3.address(place, "new")) == ""

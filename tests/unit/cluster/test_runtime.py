@@ -292,7 +292,7 @@ def test_joining_without_a_token_is_wrong_input(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.stdout.startswith("ray.address=127.0.0.1:1: the cluster wants a token (Token authentication"), (
+    assert done.stdout.startswith("ray.address=127.0.0.1:1: the cluster requires a token (Token authentication"), (
         done.stderr
     )
     assert len(done.stdout.splitlines()) == 1

@@ -108,7 +108,7 @@ LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         ("a.npz", npz(features=OBJECTS), r"Python objects.*numpy\.savez"),
         ("a.pt", pt({"x": np.zeros(3)}), "more than tensors"),
         ("a.pt", lambda p: p.write_bytes(pickle.dumps(VALUES)), "more than tensors"),
-        ("a.pt", pt(["a", "b"]), "row 0 is no tensor but str"),
+        ("a.pt", pt(["a", "b"]), "row 0 is a str"),
         ("a.pt", pt("text"), "expected a tensor or a list of tensors, got str"),
         ("a.pt", pt([]), "the list is empty"),
         ("a.pt", pt([torch.zeros(2, 3), torch.zeros(2, 4)]), r"row 1 is \(2, 4\), the first \(2, 3\)"),

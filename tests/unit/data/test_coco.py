@@ -62,7 +62,7 @@ def _broken(change: Any) -> Any:
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        (json.dumps(TRAIN)[:150], "t.json: is not whole JSON"),
+        (json.dumps(TRAIN)[:150], "t.json: is not complete JSON"),
         (_broken(lambda d: d.pop("annotations")), "lacks the key 'annotations'"),
         (
             _broken(lambda d: d["images"].append({"id": 4, "file_name": "x"})),

@@ -94,8 +94,8 @@ def _box(*sides: object) -> str:
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
-        (_annotations()[:100], "is not whole XML"),
-        ("{}", "is not whole XML"),
+        (_annotations()[:100], "is not complete XML"),
+        ("{}", "is not complete XML"),
         ('<!DOCTYPE a [<!ENTITY b "c">]><annotation/>', "document type definition"),
         ("<annotation></annotation>", "<size/width> must be a whole number"),
         (_annotations(size="<width>0</width><height>200</height>"), "not inside an image of 0 x 200"),
@@ -136,7 +136,7 @@ def test_sentences_that_are_not_utf8(tmp_path: Path) -> None:
 
 
 def test_a_list_may_not_lead_out_of_its_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no id of a photograph"):
+    with pytest.raises(InputError, match="is not the id of a photograph"):
         _official(tmp_path, ids="../5").describe()
 
 

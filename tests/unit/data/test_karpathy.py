@@ -101,7 +101,7 @@ def _broken(change: Any) -> Any:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (json.dumps(DATA)[:200], "not whole JSON"),
+        (json.dumps(DATA)[:200], "not complete JSON"),
         ("[]", "expected an object with 'images'"),
         ("{}", "lacks the key 'images'"),
         (_broken(lambda d: d["images"].append(d["images"][0])), "image id 'a.jpg' appears twice"),

@@ -100,9 +100,9 @@ def test_proposals_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("box", "said"),
     [
-        ([0.5, 0.1, 0.2, 0.9], r"box 0 \(0.5, 0.1, 0.2, 0.9\) is no box"),
-        ([0.1, 0.1, 17, 0.9], "is no box: expected left < right"),
-        ([0.1, 0.1, np.nan, 0.9], "is no box"),
+        ([0.5, 0.1, 0.2, 0.9], r"box 0 \(0.5, 0.1, 0.2, 0.9\): expected left < right"),
+        ([0.1, 0.1, 17, 0.9], ": expected left < right"),
+        ([0.1, 0.1, np.nan, 0.9], ": expected left < right"),
         ([0.1, 0.1, 0.9], r"expected numbers of shape \(boxes, 4\)"),
     ],
 )
@@ -114,11 +114,11 @@ def test_wrong_boxes_are_refused(tmp_path: Path, box: list[float], said: str) ->
 
 def test_damaged_files_of_proposals(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(proposals_as_parquet({"a": np.array([[0, 0, 1, 1]])})[:-20])
-    with pytest.raises(InputError, match=r"neither a \.npz file nor a whole Parquet file"):
+    with pytest.raises(InputError, match=r"neither a \.npz file nor a complete Parquet file"):
         read_proposals(str(tmp_path / "a.parquet"))
     np.savez(tmp_path / "a.npz", a=np.array([[0, 0, 1, 1]]))
     (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-30])
-    with pytest.raises(InputError, match=r"is no whole \.npz file"):
+    with pytest.raises(InputError, match=r"is not a complete \.npz file"):
         read_proposals(str(tmp_path / "a.npz"))
     pq.write_table(pa.table({"image": ["a"], "left": [0.0]}), tmp_path / "b.parquet")
     with pytest.raises(InputError, match="lacks the column 'top'"):

@@ -118,7 +118,7 @@ def test_only_a_source_that_knows_is_asked_what_is_true(tmp_path: Path) -> None:
     config = Table.Config(file="captions.csv", root=str(tmp_path))
     records = Table(config).describe()
     assert not source_of(config).knows_truth
-    with pytest.raises(InputError, match=r"^objective.mask=truth: needs a source that knows what is true"):
+    with pytest.raises(InputError, match=r"^objective.mask=truth: needs a source that knows which captions are true"):
         true_pairs(config, records, "train", "objective.mask=truth")
     scenes = Scenes.Config(num_train=2, num_val=0, num_test=0, num_shifted=0)
     assert source_of(scenes) is Scenes

@@ -148,7 +148,7 @@ def test_bad_shards_are_one_line(tmp_path: Path) -> None:
     refused(r"sample 'a': has the images jpg, png; choose with data\.image=jpg")
     assert len(records(tmp_path, image="png").images) == 1
     plain(shard, [("a.jpg", b"x"), ("a.json", b"{")])
-    refused(r"sample 'a': \.json: is not whole JSON")
+    refused(r"sample 'a': \.json: is not complete JSON")
     plain(shard, [("a.jpg", b"x"), ("a.json", json.dumps({"alt": "a dog"}).encode())])
     refused(r"\.json lacks the key 'caption'; its keys are alt; data\.caption_key names one")
     assert len(records(tmp_path, caption_key="alt").captions) == 1
@@ -165,7 +165,7 @@ def test_bad_shards_are_one_line(tmp_path: Path) -> None:
     shard.write_bytes(b"")
     refused(r"train\.tar: file is empty")
     shard.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n")
-    refused(r"train\.tar: is no whole tar archive \(is a Git LFS pointer")
+    refused(r"train\.tar: is not a complete tar archive \(is a Git LFS pointer")
     shard.rename(tmp_path / "train.tar.gz")
     refused(r"train\.tar\.gz is compressed")
 
@@ -212,7 +212,7 @@ def test_an_archive_that_shrinks_later_gives_rejects(tmp_path: Path) -> None:
     shard = write(tmp_path / "train.tar", [sample(str(k), k, txt="a dog") for k in range(3)])
     last = records(tmp_path).images[-1]
     shard.write_bytes(shard.read_bytes()[:8000])
-    with pytest.raises(UnreadableImage, match=r"its archive ends [\d,]+ bytes before it does"):
+    with pytest.raises(UnreadableImage, match=r"its archive ends [\d,]+ bytes too early"):
         open_image(last.uri, str(tmp_path))
     shard.unlink()
     with pytest.raises(UnreadableImage, match="file is missing"):

@@ -47,7 +47,7 @@ def test_what_edge_boxes_need(tmp_path: Path) -> None:
         ProposalConfig(model="model.yml.gz").check()
     (tmp_path / "model.yml").write_text("nothing")
     config = ProposalConfig(method="edge_boxes", edges="structured", model=str(tmp_path / "model.yml")).check()
-    with pytest.raises(InputError, match=r"model\.yml: is no model of structured forests"):
+    with pytest.raises(InputError, match=r"model\.yml: is not a model of structured forests"):
         propose(_picture(), config)
 
 

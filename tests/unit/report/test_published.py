@@ -181,7 +181,7 @@ def test_a_line_read() -> None:
         (HEAD + GOOD.replace("i2t/r1", "i2t/r2"), "line 2: metric 'i2t/r2': unknown; did you mean"),
         (HEAD + GOOD.replace("57.8", "57,8").replace("57,8", "57x8"), "line 2: value '57x8': expected a number"),
         (HEAD + GOOD.replace("coco,,", "coco,alpha,"), "line 2: settings 'alpha': expected key=value"),
-        (HEAD + GOOD + GOOD, "line 3: metric 'i2t/r1' of 'VAE-MH' is there already"),
+        (HEAD + GOOD + GOOD, "line 3: metric 'i2t/r1' of 'VAE-MH' is listed already"),
     ],
 )
 def test_refusals(text: str, message: str) -> None:

@@ -187,7 +187,7 @@ def test_adversaries_in_training_are_the_encoders(tmp_path: Path) -> None:
         ("vsepp", {"model__text": "words"}, r"text.encoder: nothing reads .* add model.text=states text.sentence=st"),
         ("univse", {}, r"text.encoder: nothing reads its vectors; family univse reads words, or leave it out"),
         ("vsepp", {"text__word_vectors": "captions"}, r"text.word_vectors=captions: has no effect with text.encoder"),
-        ("vsepp", {"text__encoder": "open_clip"}, r"text.encoder=open_clip: gives no states of words; use text"),
+        ("vsepp", {"text__encoder": "open_clip"}, r"text.encoder=open_clip: gives no word states; use text"),
         ("vsec", {"objective": "vsec", "text__min_count": 2}, r"text.min_count=2: adversaries go through"),
     ],
 )

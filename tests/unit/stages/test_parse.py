@@ -89,7 +89,7 @@ def test_what_a_disk_damages_at_once_is_never_committed(records, tmp_path, parse
         return name
 
     monkeypatch.setattr(parsing, "write_shard", torn)
-    with pytest.raises(StorageError, match="came back damaged"):
+    with pytest.raises(StorageError, match="just written are damaged"):
         parse_captions(records, CONFIG, Workspace.open(str(tmp_path)))
     monkeypatch.setattr(parsing, "write_shard", whole)
     assert parse_captions(records, CONFIG, Workspace.open(str(tmp_path))).parse(TEXTS[0])

@@ -151,7 +151,7 @@ def test_features_whose_images_are_gone_are_one_line_and_no_image_is_lost_silent
     (pictures / "3.png").unlink()
     folder.delete("manifest.json")
     for _ in range(2):  # the second time too
-        with pytest.raises(InputError, match=r"features of \d images were damaged and cannot be made again, .*'id3'"):
+        with pytest.raises(InputError, match=r"features of \d images were damaged and cannot be extracted .*'id3'"):
             extract(records, backbone, ["pooled"], folder, root=str(pictures), options=lenient)
     Picture.new("RGB", (64, 64), (120, 0, 0)).save(pictures / "3.png")
     assert len(extract(records, backbone, ["pooled"], folder, root=str(pictures), options=lenient).ids) == 6

@@ -118,7 +118,7 @@ def test_a_warm_start_begins_with_the_weights_of_its_run(
         ({"train.warm_start": "none"}, "train.warm_start=none: no such run; there are vsepp-scenes"),
         ({"features.scale": "l2"}, r"was trained with features of its own .*features.scale=standardize"),
         ({"model.dim": 8}, r"epoch-000.*: .* has shape"),
-        ({"data.num_train": 20}, "its vocabulary is another one; use its data and text settings"),
+        ({"data.num_train": 20}, "its vocabulary differs; use its data and text settings"),
     ],
 )
 def test_a_warm_start_that_does_not_fit_is_refused(

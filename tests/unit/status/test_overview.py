@@ -267,7 +267,7 @@ def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path)
     assert lines(living)[SWEEP].done == 0
     (tmp_path / "empty").mkdir()
     assert read_status(Workspace.open(str(tmp_path / "empty"))).rows == []
-    with pytest.raises(InputError, match="nothing is there"):
+    with pytest.raises(InputError, match="no such workspace"):
         read_status(Workspace.open(str(tmp_path / "absent")))
 
 

@@ -25,7 +25,7 @@ def test_univse_attacks_on_scenes(tmp_path):
 
 
 def test_training_captions_are_not_judged(tmp_path):
-    with pytest.raises(InputError, match="judge other splits"):
+    with pytest.raises(InputError, match="use other splits"):
         measure_artefacts(preset("univse_tiny"), Workspace.open(str(tmp_path)), ArtefactTestOptions(splits=("train",)))
 
 

@@ -48,7 +48,7 @@ def test_capped_and_gone_on_is_the_undisturbed_sweep(
     assert first.headline["left"] == 4 - len(finished)
     assert read(first.folder / "journal.jsonl").latest()["left"] == first.headline["left"]
     (line,) = [record.getMessage() for record in caplog.records if "the cap is reached" in record.getMessage()]
-    assert "how long a trial takes is unknown: one starts alone" in caplog.text
+    assert "the duration of a trial is unknown: starting a single trial" in caplog.text
     assert said in line
     assert "the same command with a higher cap continues from here" in line
     assert read(first.folder / "journal.jsonl").status == "finished"

@@ -98,7 +98,7 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
             "from ray import tune\nSPACE = {'a': tune.randint('1', 3)}",
             "a: expected two rising numbers as bounds, got '1' and 3",
         ),
-        ("from ray import tune\nSPACE = {'w': tune.choice([{'a': 1}, {}]), 'a': 2}", "a: comes twice in a point"),
+        ("from ray import tune\nSPACE = {'w': tune.choice([{'a': 1}, {}]), 'a': 2}", "a: appears twice in a point"),
     ],
 )
 def test_unusable_modules_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:

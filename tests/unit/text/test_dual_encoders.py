@@ -28,7 +28,7 @@ def test_open_clips_tower_gives_its_own_vectors(tmp_path: Path, caplog: pytest.L
     with caplog.at_level(logging.WARNING, logger="vse"):
         vectors = encoder.encode(texts)
     np.testing.assert_allclose(vectors, expected.numpy(), rtol=1e-5, atol=1e-6)
-    assert caplog.messages == [f"text.encoder.arch={arch}: 1 of 5 captions have more than 16 tokens and are cut"]
+    assert caplog.messages == [f"text.encoder.arch={arch}: 1 of 5 captions have more than 16 tokens and are truncated"]
     assert encoder.dim == 24
     np.testing.assert_allclose(encoder.encode(texts[:1])[0], vectors[0], rtol=1e-5, atol=1e-6)
 

@@ -54,9 +54,9 @@ def test_tables_of_spreadsheets(tmp_path):
         ("bad.jsonl", "A dog\n", "line 1: expected one JSON object per line"),
         ("bad.gz", "not gzipped", "not a text file"),
         ("bad.txt", b"caf\xe9\n", "not a text file"),
-        ("cut.gz", WHOLE[:-20], r"not a whole \.gz file .* cut off"),
-        ("damaged.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a whole \.gz file"),
-        ("damaged.csv.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a whole \.gz file"),
+        ("cut.gz", WHOLE[:-20], r"not a complete \.gz file .* cut off"),
+        ("damaged.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a complete \.gz file"),
+        ("damaged.csv.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a complete \.gz file"),
     ],
 )
 def test_wrong_files_are_one_line(tmp_path, name, content, says):

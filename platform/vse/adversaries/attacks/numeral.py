@@ -45,16 +45,16 @@ def _countable(reading: Reading, item: Object) -> bool:
 def _quantity(reading: Reading, item: Object) -> tuple[int, int] | None:
     """(token, value) of the numeral or indefinite article of a noun."""
     parse, start = reading.caption.parse, reading.phrase_start(item)
-    found = []
+    values = []
     for k in range(start, item.token):
         word = reading.lower[k]
         if parse[k].head != item.token:
             continue
         if word in ARTICLES and k == start:
-            found.append((k, 1))
+            values.append((k, 1))
         elif (word in NUMBERS or word in DIGITS) and reading.tree.role(k) == "nummod":
-            found.append((k, NUMBERS.get(word) or DIGITS[word]))
-    return found[0] if len(found) == 1 and reading.is_free(found[0][0], found[0][0] + 1) else None
+            values.append((k, NUMBERS.get(word) or DIGITS[word]))
+    return values[0] if len(values) == 1 and reading.is_free(values[0][0], values[0][0] + 1) else None
 
 
 def _slots(reading: Reading, item: Object) -> Iterator[Slot]:

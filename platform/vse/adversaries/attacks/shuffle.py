@@ -64,18 +64,18 @@ _Phrase = tuple[Object, int, int]
 
 def _noun_phrases(reading: Reading) -> list[_Phrase]:
     """(head, first, last + 1) of noun phrases that stand by themselves, none overlapping another."""
-    found: list[_Phrase] = []
+    phrases: list[_Phrase] = []
     for item in reading.objects:
         first, last = reading.phrase_start(item), item.token + 1
         if reading.compound_start(item) < first or not reading.is_free(first, last) or not reading.whole_phrase(item):
             continue
-        if found and found[-1][2] > first:
-            found.pop()
+        if phrases and phrases[-1][2] > first:
+            phrases.pop()
             continue
         owned = reading.rules.agreement and not _POSSESSIVES.isdisjoint(reading.lower[first:last])
         if not owned:
-            found.append((item, first, last))
-    return found
+            phrases.append((item, first, last))
+    return phrases
 
 
 def _text(reading: Reading, phrase: _Phrase) -> str:
@@ -124,7 +124,7 @@ def _symmetric(reading: Reading, phrases: list[_Phrase], a: int, b: int) -> bool
         words.append({*reading.lower[one[2] : other[1]], *(t.lemma for t in reading.caption.parse[one[2] : other[1]])})
     if reading.tree.role(other[0].token) == "conj" or other[0].token in reading.tree.conjuncts(one[0].token):
         return True
-    return any(found <= _COPULA or not found.isdisjoint(SHUFFLE.symmetric) for found in words)
+    return any(between <= _COPULA or not between.isdisjoint(SHUFFLE.symmetric) for between in words)
 
 
 def _is_place(reading: Reading, phrase: _Phrase) -> bool:

@@ -62,8 +62,8 @@ class Barred:
 
 def with_similar(words: Iterable[str], groups: Sequence[frozenset[str]]) -> frozenset[str]:
     """The words and all members of the groups that they belong to, in every spelling."""
-    found = spellings(words)
-    return spellings(found.union(*(group for group in groups if group & found)))
+    spelled = spellings(words)
+    return spellings(spelled.union(*(group for group in groups if group & spelled)))
 
 
 def barred_as_printed(near: Iterable[str], said: Iterable[str], relations: Iterable[str]) -> Barred:

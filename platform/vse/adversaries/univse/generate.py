@@ -182,13 +182,13 @@ def is_new(change: Change, caption: ParsedCaption, seen: set[tuple[str, ...]], i
 
 def _lemmas(captions: Sequence[ParsedCaption]) -> frozenset[str]:
     """Every lemma and every word form of the captions, and the words of their components."""
-    found: set[str] = set()
+    words: set[str] = set()
     for caption in captions:
         for token in caption.parse:
-            found.update((token.lemma, token.text.lower()))
+            words.update((token.lemma, token.text.lower()))
         parts = caption.components
-        found.update(item.word for kind in (parts.objects, parts.attributes, parts.relations) for item in kind)
-    return frozenset(found)
+        words.update(item.word for kind in (parts.objects, parts.attributes, parts.relations) for item in kind)
+    return frozenset(words)
 
 
 def to_json_lines(adversaries: Iterable[Adversary]) -> bytes:
@@ -202,15 +202,15 @@ def to_json_lines(adversaries: Iterable[Adversary]) -> bytes:
 
 def from_json_lines(data: bytes, where: str = "adversaries") -> tuple[Adversary, ...]:
     """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
-    found = []
+    adversaries = []
     for number, line in enumerate(data.decode().splitlines(), 1):
         try:
             row: dict[str, Any] = json.loads(line)
             edits, words_in = tuple(Edit(*edit) for edit in row.pop("edits")), tuple(row.pop("words_in"))
-            found.append(Adversary(edits=edits, words_in=words_in, **row))
+            adversaries.append(Adversary(edits=edits, words_in=words_in, **row))
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{where}, line {number}: not an adversary as this version writes it ({error})") from None
-    return tuple(found)
+            raise InputError(f"{where}, line {number}: not an adversary in this version's format ({error})") from None
+    return tuple(adversaries)
 
 
 def manifest(

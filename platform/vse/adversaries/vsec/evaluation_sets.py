@@ -50,14 +50,14 @@ def evaluation_set(
     """
     kind = generator.words.kind
     for captions in images:
-        said = {token_words(caption.text) for caption in captions}
+        texts = {token_words(caption.text) for caption in captions}
         for caption, slots in zip(captions, generator.of_image(captions), strict=True):
             for name, paradigms in set_paradigms().items():
                 chosen = [s for s in slots if s.paradigm in paradigms and (name != PLURAL or _is_plural(s, caption))]
                 rng = keyed_random(seed, split, caption.id, "contrast", name, kind)
                 changes = _changes(chosen, caption, generator.phrases, rng, per_class, pairs=name == "relation")
                 fitting = _of_known(changes, caption, known)
-                for number, change in enumerate(_accepted(fitting, caption, set(said), per_class, is_true)):
+                for number, change in enumerate(_accepted(fitting, caption, set(texts), per_class, is_true)):
                     yield Adversary.of(caption, name, kind, number, change)
 
 
@@ -105,12 +105,12 @@ def _accepted(
     changes: Iterator[Change], caption: ParsedCaption, seen: set[tuple[str, ...]], wanted: int, is_true: Truth | None
 ) -> Iterator[Change]:
     """The first changes that read like no caption of the image and like none before, and are not known to be true."""
-    found = 0
+    accepted = 0
     for tried, change in enumerate(changes):
-        if found == wanted or tried >= 50 * wanted:
+        if accepted == wanted or tried >= 50 * wanted:
             return
         if is_new(change, caption, seen, is_true):
-            found += 1
+            accepted += 1
             yield change
 
 

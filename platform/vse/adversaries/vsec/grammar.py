@@ -91,17 +91,17 @@ _RELATIVE = {"that", "which", "who"}
 
 def agreeing_verbs(tree: Tree, noun: int) -> list[int]:
     """Tokens of the finite verbs whose form depends on the number of the noun at `noun`."""
-    found: list[int] = []
+    verbs: list[int] = []
     role, head = tree.role(noun), tree.head(noun)
     coordinated = bool(tree.conjuncts(noun)) or role == "conj"
     if role == "nsubj" and head is not None and not coordinated:
         clauses = [head, *(v for v in tree.below(head, "conj") if not tree.below(v, "nsubj", "expl"))]
-        found += [verb for clause in clauses if (verb := _finite(tree, clause)) is not None]
+        verbs += [verb for clause in clauses if (verb := _finite(tree, clause)) is not None]
     for clause in tree.children[noun]:
         if tree.label(clause) == "acl:relcl" and any(tree.is_relative(s) for s in tree.below(clause, "nsubj")):
             verb = _finite(tree, clause)
-            found += [] if verb is None else [verb]
-    return sorted(set(found))
+            verbs += [] if verb is None else [verb]
+    return sorted(set(verbs))
 
 
 def _finite(tree: Tree, clause: int) -> int | None:
@@ -144,11 +144,11 @@ def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
 def has_loose_clause(tree: Tree, noun: int) -> bool:
     """Whether "that is", "who walks" follow the noun and by the parse belong to no noun: they may be this one's."""
     pairs = range(noun + 2, len(tree.parse))
-    said = [k for k in pairs if tree.parse[k - 1].text.lower() in _RELATIVE and _shows_number(tree, k)]
-    if not said:
+    clause_verbs = [k for k in pairs if tree.parse[k - 1].text.lower() in _RELATIVE and _shows_number(tree, k)]
+    if not clause_verbs:
         return False
     owned = {verb for k, t in enumerate(tree.parse) if t.pos in ("NOUN", "PROPN") for verb in agreeing_verbs(tree, k)}
-    return any(k not in owned for k in said)
+    return any(k not in owned for k in clause_verbs)
 
 
 def _shows_number(tree: Tree, index: int) -> bool:

@@ -122,13 +122,13 @@ class ImageMentions:
     @cached_property
     def numbers(self) -> frozenset[int]:
         """Values of the numerals in any caption."""
-        found = (token.text.lower() for caption in self._captions for token in caption.parse)
-        return frozenset(value for w in found if (value := NUMBERS.get(w) or DIGITS.get(w)))
+        texts = (token.text.lower() for caption in self._captions for token in caption.parse)
+        return frozenset(value for w in texts if (value := NUMBERS.get(w) or DIGITS.get(w)))
 
     @cached_property
     def plurals(self) -> frozenset[str]:
         """Nouns that some caption has in the plural, with those like them: there may be several of these."""
-        found = {
+        nouns = {
             item.word
             for caption in self._captions
             for item in caption.components.objects
@@ -136,8 +136,8 @@ class ImageMentions:
         }
         several = {"group", "couple", "crowd", "team", "several", "many", "people", "pair", "family", "others"}
         if any(token.text.lower() in several for caption in self._captions for token in caption.parse):
-            found |= _PEOPLE
-        return with_similar(found, SHARED.similar_nouns)
+            nouns |= _PEOPLE
+        return with_similar(nouns, SHARED.similar_nouns)
 
     def may_be_several(self, noun: str) -> bool:
         """Whether another caption speaks of more than one of what `noun` names."""
@@ -193,8 +193,10 @@ class Reading:
     @cached_property
     def subjects(self) -> frozenset[int]:
         """Tokens of the subjects of any clause, of participles too."""
-        found = (subject for i in range(len(self.lower)) if self.tree.is_verb(i) for subject in self.tree.subjects(i))
-        return frozenset(found)
+        subjects = (
+            subject for i in range(len(self.lower)) if self.tree.is_verb(i) for subject in self.tree.subjects(i)
+        )
+        return frozenset(subjects)
 
     @cached_property
     def has_article(self) -> bool:

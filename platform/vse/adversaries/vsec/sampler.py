@@ -100,8 +100,8 @@ class ContrastSampler:
             numbers = distinct(keyed.mix(keys + np.uint64(kind + 1)), totals[:, kind], taken[:, kind], self.num)
             for k in range(self.num):
                 row = np.flatnonzero(taken[:, kind] > k)
-                found, rest = self._slots.find(captions[row], kind, numbers[row, k])
-                slot[row, place[row]], nth[row, place[row]] = found, rest
+                slots, rest = self._slots.find(captions[row], kind, numbers[row, k])
+                slot[row, place[row]], nth[row, place[row]] = slots, rest
                 place[row] += 1
         mask = slot >= 0
         choice = np.zeros_like(slot)
@@ -184,11 +184,11 @@ class _Bits:
 
     def nth(self, slot: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         """The alternative that is number `numbers` among those of each slot."""
-        found = np.zeros(len(slot), dtype=np.int64)
+        alternatives = np.zeros(len(slot), dtype=np.int64)
         for group, table in enumerate(self.tables):
             here = np.flatnonzero(self.group[slot] == group)
-            found[here] = nth_ones(table[self.row[slot[here]]], numbers[here])
-        return found
+            alternatives[here] = nth_ones(table[self.row[slot[here]]], numbers[here])
+        return alternatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,9 +285,9 @@ def _of_captions(
         if hashes[every[name]] != made_for[text]:
             raise InputError(f"contrastive captions of {every[name]}: the caption has changed since they were made")
     kinds = table.column("paradigm").combine_chunks()
-    asked = np.array([kind in paradigms for kind in kinds.dictionary.to_pylist()], dtype=bool)
-    if len(asked):
-        here &= asked[np.asarray(kinds.indices)]
+    selected = np.array([kind in paradigms for kind in kinds.dictionary.to_pylist()], dtype=bool)
+    if len(selected):
+        here &= selected[np.asarray(kinds.indices)]
     chosen = np.flatnonzero(here)
     return table.take(pa.array(chosen, pa.int64())), chosen
 
@@ -319,13 +319,13 @@ def shares(keys: np.ndarray, totals: np.ndarray, num: int) -> np.ndarray:
 def distinct(keys: np.ndarray, totals: np.ndarray, wanted: np.ndarray, most: int) -> np.ndarray:
     """Distinct numbers below `totals`: (rows, most), of which the first `wanted` of a row count (Floyd's algorithm)."""
     chances = keyed.uniform(keys, most)
-    found = np.full((len(totals), most), -1, dtype=np.int64)
+    numbers = np.full((len(totals), most), -1, dtype=np.int64)
     for k in range(most):
         top = totals - wanted + k
         drawn = np.minimum((chances[:, k] * (top + 1)).astype(np.int64), top)
-        again = (found[:, :k] == drawn[:, None]).any(1)
-        found[:, k] = np.where(k < wanted, np.where(again, top, drawn), -1)
-    return found
+        again = (numbers[:, :k] == drawn[:, None]).any(1)
+        numbers[:, k] = np.where(k < wanted, np.where(again, top, drawn), -1)
+    return numbers
 
 
 def nth_ones(bits: np.ndarray, numbers: np.ndarray) -> np.ndarray:

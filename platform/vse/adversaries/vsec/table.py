@@ -84,16 +84,16 @@ def write_shard(folder: Folder, name: str, captions: Sequence[str], table: pa.Ta
 
 def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
     """Shards that are there, manifest or not: name -> captions. Damaged ones are removed."""
-    found = {}
+    shards = {}
     for name in folder.names():
         if name.startswith(f"candidates-{fingerprint}-"):
             data = folder.read_bytes(name)  # a store that does not answer has damaged nothing
             try:
                 metadata = pq.read_schema(pa.BufferReader(data)).metadata or {}
-                found[name] = json.loads(metadata[b"captions"])
+                shards[name] = json.loads(metadata[b"captions"])
             except (pa.ArrowInvalid, OSError, KeyError, ValueError):
                 folder.delete(name)
-    return found
+    return shards
 
 
 def words_to_json(words: Contrast) -> bytes:
@@ -115,7 +115,7 @@ def words_from_json(data: bytes, where: str) -> Contrast:
             **{name: frozenset(raw[name]) for name in WORD_SETS},
         )
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{where}: not words of contrastive captions as this version writes them ({error})") from None
+        raise InputError(f"{where}: not words of contrastive captions in this version's format ({error})") from None
 
 
 class Candidates:
@@ -127,10 +127,10 @@ class Candidates:
     @classmethod
     def open(cls, folder: Folder) -> "Candidates":
         """The committed candidates in `folder`. Raises InputError if there are none, or a file is damaged."""
-        found = cls.find(folder)
-        if found is None:
+        candidates = cls.find(folder)
+        if candidates is None:
             raise InputError(f"{folder}: holds no complete candidates of contrastive captions")
-        return found
+        return candidates
 
     @classmethod
     def find(cls, folder: Folder) -> "Candidates | None":
@@ -152,11 +152,11 @@ class Candidates:
 
     def slots(self) -> dict[str, list[Slot]]:
         """Slots by caption id, for captions that have some."""
-        found: dict[str, list[Slot]] = {}
+        slots: dict[str, list[Slot]] = {}
         for batch in self.table.to_batches(max_chunksize=4096):
             for row in batch.to_pylist():
-                found.setdefault(row["caption"], []).append(slot_of(row))
-        return found
+                slots.setdefault(row["caption"], []).append(slot_of(row))
+        return slots
 
 
 def read_counts(data: bytes) -> list[tuple[str, str, int]]:

@@ -153,22 +153,22 @@ def _read(path: str, split: str, images: str) -> _Part:
     by_number = {number: image for image in part.images if (number := _number(image)) and counts[number] == 1}
     for number, entry in enumerate(field(data, "annotations", list, path)):
         where = f"{path}: annotations[{number}]"
-        given = _required_id(entry, "image_id", where)
+        image_id = _required_id(entry, "image_id", where)
         image = (
-            given
-            if given in part.images or (number := _number(given)) is None or counts[number] > 1
+            image_id
+            if image_id in part.images or (number := _number(image_id)) is None or counts[number] > 1
             else by_number.get(number, "")
         )
         if image not in part.images:
-            raise InputError(f"{where}: points to image {given!r}, which is not in this file")
+            raise InputError(f"{where}: points to image {image_id!r}, which is not in this file")
         text = None if entry.get("caption", "") is None else field(entry, "caption", str, where)
         part.captions.append(GivenCaption(image, optional_id(entry, "id", where), text, where))
     return part
 
 
 def _required_id(entry: Any, key: str, where: str) -> str:
-    given = optional_id(entry, key, where) if isinstance(entry, dict) else None
-    return str(field(entry, key, (int, str), where)) if given is None else given
+    value = optional_id(entry, key, where) if isinstance(entry, dict) else None
+    return str(field(entry, key, (int, str), where)) if value is None else value
 
 
 def _name_in_url(entry: Mapping[str, Any], where: str) -> str:

@@ -82,7 +82,7 @@ def parse_annotations(data: bytes, where: str) -> dict[str, tuple[Sides, ...]]:
     try:
         root = ElementTree.fromstring(data)
     except ElementTree.ParseError as error:
-        raise InputError(f"{where}: is not whole XML ({error}); was it cut off?") from None
+        raise InputError(f"{where}: is not complete XML ({error}); was it cut off?") from None
     size = (_number(root, "size/width", where), _number(root, "size/height", where))
     boxes = dict[str, list[Sides]]()
     for number, item in enumerate(root.iterfind("object")):
@@ -200,7 +200,7 @@ def _has(folder: Folder, name: str) -> bool:
 def _of_photograph(root: Folder, id_: str) -> tuple[list[Caption], tuple[Box, ...]]:
     """Captions of one photograph of the data set's own files, and the boxes of their phrases."""
     if "/" in id_:
-        raise InputError(f"{root}: {id_!r} is no id of a photograph")
+        raise InputError(f"{root}: {id_!r} is not the id of a photograph")
     text, xml = f"{SENTENCES}/{id_}.txt", f"{ANNOTATIONS}/{id_}.xml"
     lines = decode(_content(root, text), root.address(text))[0].splitlines()
     entities = parse_annotations(_content(root, xml), root.address(xml))
@@ -208,10 +208,10 @@ def _of_photograph(root: Folder, id_: str) -> tuple[list[Caption], tuple[Box, ..
     for number, line in enumerate(lines):
         if not line.strip():
             continue
-        said, phrases = parse_sentence(line, f"{root.address(text)}: line {number + 1}")
-        caption = Caption(f"{id_}#{number}", id_, said)
+        sentence, phrases = parse_sentence(line, f"{root.address(text)}: line {number + 1}")
+        caption = Caption(f"{id_}#{number}", id_, sentence)
         captions.append(caption)
-        for phrase in phrases if has_word(said) else ():
+        for phrase in phrases if has_word(sentence) else ():
             if phrase.entity != _NOT_VISUAL and has_word(phrase.text):
                 about = (phrase.entity, *phrase.types)
                 for sides in entities.get(phrase.entity, ()):
@@ -228,14 +228,14 @@ def _content(root: Folder, file: str) -> bytes:
 
 def _sentences(path: str) -> dict[str, list[str]]:
     """Sentences of each photograph of a Karpathy file, by file name."""
-    found = dict[str, list[str]]()
+    by_file = dict[str, list[str]]()
     for number, item in enumerate(field(read_json(path), "images", list, path)):
         where = f"{path}: images[{number}]"
-        said = field(item, "sentences", list, where)
-        found[field(item, "filename", str, where)] = [
-            field(sentence, "raw", str, f"{where}.sentences[{k}]") for k, sentence in enumerate(said)
+        sentences = field(item, "sentences", list, where)
+        by_file[field(item, "filename", str, where)] = [
+            field(sentence, "raw", str, f"{where}.sentences[{k}]") for k, sentence in enumerate(sentences)
         ]
-    return found
+    return by_file
 
 
 def _boxes(entry: Mapping[str, Any], captions: list[Caption], where: str) -> tuple[Box, ...]:

@@ -172,8 +172,8 @@ def _keys_of_photographs() -> Iterator[None]:
 
 def _kept(boxes: Sequence[Box]) -> list[Phrase]:
     """Phrases as captions are kept: with a word, and spelled as `as_caption` does."""
-    found = (Phrase(as_caption(phrase.text), phrase.boxes, phrase.caption) for phrase in phrases_of(boxes))
-    return [phrase for phrase in found if has_word(phrase.text)]
+    phrases = (Phrase(as_caption(phrase.text), phrase.boxes, phrase.caption) for phrase in phrases_of(boxes))
+    return [phrase for phrase in phrases if has_word(phrase.text)]
 
 
 def _add(
@@ -182,8 +182,8 @@ def _add(
     captions: list[Caption],
     boxes: dict[str, tuple[Box, ...]],
 ) -> None:
-    for image, said, annotated in regions:
+    for image, new_captions, annotated in regions:
         images.append(image)
-        captions += said
+        captions += new_captions
         if annotated:
             boxes[image.id] = annotated

@@ -157,7 +157,7 @@ def _repeated(features: Sequence[np.ndarray] | np.ndarray, path: str) -> int:
     run = max(_first_run(features), _first_run(features[::-1]))
     if run == rows > 1 and not _says_something(features[0]):
         raise InputError(
-            f"{path}: each of its {rows} rows repeats a single number or is not finite; check what made it"
+            f"{path}: each of its {rows} rows repeats a single number or is not finite; check the program that wrote it"
         )
     starts = np.linspace(0, (rows - 1) // run, min(_CHECKED_GROUPS, -(-rows // run))).astype(np.int64) * run
     blocks = [_same_as_next(features[start : start + run]) for start in starts]

@@ -174,7 +174,7 @@ def _samples(address: str, size: int, version: str) -> tuple[Sample, ...]:
                 raise InputError(f"{address}: is damaged at byte {end:,}; copy or download it again")
         except tarfile.TarError as error:
             reason = user_files.placeholder(user_files.ends(address, user_files.SPAN)[1]) or str(error)
-            raise InputError(f"{address}: is no whole tar archive ({reason})") from None
+            raise InputError(f"{address}: is not a complete tar archive ({reason})") from None
     return tuple(by_key.values())
 
 
@@ -194,7 +194,7 @@ def _object(data: bytes, where: str) -> Mapping[str, Any]:
     try:
         entry = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: is not whole JSON ({error})") from None
+        raise InputError(f"{where}: is not complete JSON ({error})") from None
     if not isinstance(entry, dict):
         raise InputError(f"{where}: expected an object, got {type(entry).__name__}")
     return entry

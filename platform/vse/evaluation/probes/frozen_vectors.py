@@ -66,5 +66,5 @@ def source_labels(sources: Sequence[str], key: str) -> dict[str, str]:
     if not sources:
         raise InputError(f"{key}=: name one or more of {OWN}, {RANDOM}, a run, a file of word vectors")
     if len(labels) < len(sources):
-        raise InputError(f"{key}={','.join(sources)}: two have one name in tables; rename a file")
+        raise InputError(f"{key}={','.join(sources)}: two have the same name in tables; rename a file")
     return labels

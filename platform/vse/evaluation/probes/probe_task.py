@@ -84,12 +84,12 @@ class ProbeTask(Task):
     def tables(self, context: Context, words: Sequence[str]) -> dict[str, WordVectors]:
         """By label, the vectors of some words, which may be equal; zeros for a word that a source lacks."""
         distinct = tuple(dict.fromkeys(words))
-        given = {label: context.runs.word_vectors(s, distinct) for label, s in self.labels.items() if s != RANDOM}
-        own = given.get(OWN)
+        vectors = {label: context.runs.word_vectors(s, distinct) for label, s in self.labels.items() if s != RANDOM}
+        own = vectors.get(OWN)
         dim = RANDOM_DIM if own is None else own.dim
         place = {word: row for row, word in enumerate(distinct)}
         rows = np.array([place[word] for word in words], dtype=np.int64)
-        return {label: _rows_of(given.get(label) or random_vectors(distinct, dim), rows) for label in self.labels}
+        return {label: _rows_of(vectors.get(label) or random_vectors(distinct, dim), rows) for label in self.labels}
 
     def group(self, label: str) -> str:
         """The row of a table."""
@@ -163,11 +163,11 @@ def record(
     first: Float[np.ndarray, "seeds units"] | None,
 ) -> None:
     """Keep the mean over seeds of each unit for comparisons with other runs; arguments as for `numbers`."""
-    asked = queries > 0
-    ids = [unit for unit, there in zip(units, asked, strict=True) if there]
-    context.record_values(name, 0, ids, hits.mean(0)[asked], queries[asked])
+    measured = queries > 0
+    ids = [unit for unit, there in zip(units, measured, strict=True) if there]
+    context.record_values(name, 0, ids, hits.mean(0)[measured], queries[measured])
     if first is not None:
-        context.record_values(f"{name}_gain", 0, ids, (hits - first).mean(0)[asked], queries[asked])
+        context.record_values(f"{name}_gain", 0, ids, (hits - first).mean(0)[measured], queries[measured])
 
 
 def picture_of(context: Context, image: str) -> PIL.Image.Image | None:
@@ -194,8 +194,8 @@ def vectors_of_images(
 ) -> tuple[Float[np.ndarray, "train channels"], Float[np.ndarray, "images channels"]]:
     """Standardised features of the images of the split `train` and of the measured split."""
     image = context.runs.families[0].inputs.image
-    learned, asked = (image_vectors(context.runs.examples(part).features[image]) for part in (train, context.split))
-    return standardized(learned, asked)
+    training, measured = (image_vectors(context.runs.examples(part).features[image]) for part in (train, context.split))
+    return standardized(training, measured)
 
 
 def device_of(context: Context) -> torch.device:

@@ -145,12 +145,12 @@ class ComponentNeighboursTask(Task):
         _, noun = np.unique([words[row][place] for row in rows.tolist()], return_inverse=True)
         items = Items(vectors[torch.as_tensor(rows)], members, noun)
         shared, random = neighbour_means(items, items, self.config.number, share_a_kind)
-        asked = ~np.isnan(shared)
-        if not asked.any():
+        has_neighbours = ~np.isnan(shared)
+        if not has_neighbours.any():
             return {}
-        texts = [" ".join(words[row]) for row in rows[asked].tolist()]
-        values = {f"{head}/queries": float(asked.sum())}
+        texts = [" ".join(words[row]) for row in rows[has_neighbours].tolist()]
+        values = {f"{head}/queries": float(has_neighbours.sum())}
         for name, each in (("shared", shared), ("random", random), ("above", shared - random)):
-            context.record_values(f"{head}/{name}", 0, texts, each[asked], np.ones(len(texts)))
-            values[f"{head}/{name}"] = 100 * float(each[asked].mean())
+            context.record_values(f"{head}/{name}", 0, texts, each[has_neighbours], np.ones(len(texts)))
+            values[f"{head}/{name}"] = 100 * float(each[has_neighbours].mean())
         return values

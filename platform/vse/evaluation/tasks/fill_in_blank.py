@@ -80,13 +80,13 @@ class FillInBlankTask(ProbeTask):
         """Every blank of the split is asked for; a word without a vector is never right."""
         runs, device, train = context.runs, device_of(context), context.runs.records.split(TRAIN)
         words = build_vocabulary((caption.text for caption in train.captions), self.config.min_count).words
-        learned, asked = (
+        training_blanks, blanks = (
             blanks_of([parse for captions in parsed_by_image(context, each) for parse, _ in captions], words)
             for each in (train, context.split)
         )
         values = {"fill_in_blank/vocabulary": float(len(words))}
-        values |= {f"fill_in_blank/{kind}s": float((asked.kind == k).sum()) for k, kind in enumerate(KINDS)}
-        if not len(asked):
+        values |= {f"fill_in_blank/{kind}s": float((blanks.kind == k).sum()) for k, kind in enumerate(KINDS)}
+        if not len(blanks):
             return values
         trained_on, images = vectors_of_images(context, train)
         tables, seeds = self.tables(context, words), self.config.seeds
@@ -95,9 +95,9 @@ class FillInBlankTask(ProbeTask):
             label: BlankProbe(
                 images=trained_on,
                 image=train.caption_to_image,
-                tokens=learned.tokens,
-                caption=learned.caption,
-                position=learned.position,
+                tokens=training_blanks.tokens,
+                caption=training_blanks.caption,
+                position=training_blanks.position,
                 words=scaled(table.vectors),
                 settings=settings,
             )
@@ -107,16 +107,16 @@ class FillInBlankTask(ProbeTask):
         by_caption, first = images[context.split.caption_to_image], dict[str, np.ndarray]()
         units, best = [image.id for image in context.split.images], dict[str, np.ndarray]()
         for label, probe in probes.items():
-            each = [probe.ranks(next(results), asked, by_caption, device, nearest=NEAREST) for _ in seeds]
+            each = [probe.ranks(next(results), blanks, by_caption, device, nearest=NEAREST) for _ in seeds]
             ranks, best[label] = [one for one, _ in each], each[0][1]
             hits = {k: np.stack([each.hits(k).numpy() for each in ranks]) for k in RECALLS}
-            for name, by_unit, queries in _by_kind(hits, asked, context):
+            for name, by_unit, queries in _by_kind(hits, blanks, context):
                 whole, compared = f"fill_in_blank/{label}/{name}", first.get(name)
                 values |= numbers(whole, by_unit, queries, compared, interval=name == HEADLINE)
                 record(context, whole, units, by_unit, queries, compared)
                 first.setdefault(name, by_unit)
-            values[f"fill_in_blank/{label}/covered"] = mean_share(tables[label].found[asked.answer])
-        self._shown = _rows(context, asked, words, best)
+            values[f"fill_in_blank/{label}/covered"] = mean_share(tables[label].found[blanks.answer])
+        self._shown = _rows(context, blanks, words, best)
         return values
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:

@@ -101,14 +101,14 @@ class GroundingTask(Task):
                 queries[each.kind][row] += 1
         values = dict[str, float]()
         ids = [image.id for image in images]
-        for kind, asked in queries.items():
-            if not asked.any():
+        for kind, counts in queries.items():
+            if not counts.any():
                 continue
             for name, hits in sums[kind].items():
                 metric = f"grounding_{kind}/{name}"
-                context.record_values(metric, number, ids, hits, asked)
-                values[metric] = float(100 * hits.sum() / asked.sum())
-            values[f"grounding_{kind}/queries"] = float(asked.sum())
+                context.record_values(metric, number, ids, hits, counts)
+                values[metric] = float(100 * hits.sum() / counts.sum())
+            values[f"grounding_{kind}/queries"] = float(counts.sum())
         return values
 
     def _maps(self, runs: Runs, image: str, phrases: list[BoxPhrase]) -> Iterator[tuple[BoxPhrase, np.ndarray, Grid]]:

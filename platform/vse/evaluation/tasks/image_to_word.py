@@ -76,19 +76,21 @@ class ImageToWordTask(ProbeTask):
     def measure(self, context: Context) -> dict[str, float]:
         """A random order has the expectation `chance`; `covered` is the share of objects that have a vector."""
         device, train = device_of(context), context.runs.records.split(TRAIN)
-        learned, asked, forms = self._objects(context)
-        queries = asked.queries
-        values = {"image_to_word/images": float(queries.sum()), "image_to_word/objects": float(len(asked.words))}
+        training_objects, objects, forms = self._objects(context)
+        queries = objects.queries
+        values = {"image_to_word/images": float(queries.sum()), "image_to_word/objects": float(len(objects.words))}
         if not queries.any():
             return values
-        positive, labelled = (torch.from_numpy(each[queries]) for each in (asked.positive, asked.labelled))
+        positive, labelled = (torch.from_numpy(each[queries]) for each in (objects.positive, objects.labelled))
         precision = average_precision(torch.zeros(positive.shape).masked_fill(~labelled, -torch.inf), positive)
         values["image_to_word/chance"] = 100 * precision.mean().item()
         trained_on, images = vectors_of_images(context, train)
         tables = self.tables(context, forms)
         settings = AlignmentSettings(form=self.config.form, hidden=self.config.hidden, epochs=self.config.epochs)
         probes = {
-            label: AlignmentProbe(trained_on, scaled(table.vectors), learned.positive, learned.negative, settings)
+            label: AlignmentProbe(
+                trained_on, scaled(table.vectors), training_objects.positive, training_objects.negative, settings
+            )
             for label, table in tables.items()
         }
         seeds = self.config.seeds
@@ -105,33 +107,33 @@ class ImageToWordTask(ProbeTask):
             values[f"image_to_word/{label}/covered"] = mean_share(tables[label].found)
             first = hits if first is None else first
             ranked[label] = scores[0].masked_fill(~labelled, -torch.inf), hits[0]
-        self._shown = self._rows(context, asked, ranked)
+        self._shown = self._rows(context, objects, ranked)
         return values
 
     def _rows(
-        self, context: Context, asked: ImageObjects, ranked: Mapping[str, tuple[torch.Tensor, np.ndarray]]
+        self, context: Context, objects: ImageObjects, ranked: Mapping[str, tuple[torch.Tensor, np.ndarray]]
     ) -> list[ShownImage]:
         """Images from the lowest average precision of the first table to the highest, with their best words."""
-        queries = np.flatnonzero(asked.queries)
+        queries = np.flatnonzero(objects.queries)
         _, precision = next(iter(ranked.values()))
         order = np.argsort(precision, kind="stable")
         rows = list[ShownImage]()
         for place in dict.fromkeys(order[np.linspace(0, len(order) - 1, SHOWN_IMAGES).astype(int)].tolist()):
             image = queries[place]
-            said = ", ".join(asked.words[k] for k in np.flatnonzero(asked.positive[image]))
+            labels = ", ".join(objects.words[k] for k in np.flatnonzero(objects.positive[image]))
             lists = tuple(
                 WordList(
                     label,
                     tuple(
-                        (asked.words[k], RIGHT if asked.positive[image, k] else WRONG)
-                        for k in scores[place].topk(min(SHOWN_WORDS, len(asked.words))).indices.tolist()
+                        (objects.words[k], RIGHT if objects.positive[image, k] else WRONG)
+                        for k in scores[place].topk(min(SHOWN_WORDS, len(objects.words))).indices.tolist()
                     ),
                     f"(AP {100 * values[place]:.0f})",
                 )
                 for label, (scores, values) in ranked.items()
             )
             picture = picture_of(context, context.split.images[image].id)
-            rows.append(ShownImage(picture, f"objects: {said}", lists))
+            rows.append(ShownImage(picture, f"objects: {labels}", lists))
         return rows
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:

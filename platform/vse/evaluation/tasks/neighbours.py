@@ -155,11 +155,11 @@ class NeighboursTask(Task):
         """Keep some images with their neighbours for the picture."""
         (members,) = membership(known.elements)
         every = Items(vectors, members, np.arange(len(vectors)))
-        for row, found in _nearest(every, every, _drawn("images", len(vectors), SHOWN_IMAGES), self.config.number):
-            shared = set_overlaps(members[[row]], members[found])[0] if found else []
+        for row, nearest in _nearest(every, every, _drawn("images", len(vectors), SHOWN_IMAGES), self.config.number):
+            shared = set_overlaps(members[[row]], members[nearest])[0] if nearest else []
             neighbours = [
                 (known.ids[each], float(overlap), _common(known.elements[row], known.elements[each]))
-                for each, overlap in zip(found, shared, strict=True)
+                for each, overlap in zip(nearest, shared, strict=True)
             ]
             self._rows.append((known.ids[row], neighbours))
 
@@ -232,20 +232,20 @@ class _Measured:
             (members,) = membership(known)
             items = others = Items(vectors[torch.as_tensor(rows)], members, self.image[rows])
         else:
-            mine, theirs = membership(known, [foreign[1][row] for row in candidates.tolist()])
-            items = Items(vectors[torch.as_tensor(rows)], mine, self.image[rows])
+            members_here, theirs = membership(known, [foreign[1][row] for row in candidates.tolist()])
+            items = Items(vectors[torch.as_tensor(rows)], members_here, self.image[rows])
             others = Items(foreign[0][torch.as_tensor(candidates)], theirs, np.full(len(candidates), -1))
         overlap, random = neighbour_overlaps(items, others, number)
-        asked = ~np.isnan(overlap)
-        if not asked.any():
+        has_neighbours = ~np.isnan(overlap)
+        if not has_neighbours.any():
             return {}
-        image, values = self.image[rows][asked], {f"{head}/queries": float(asked.sum())}
+        image, values = self.image[rows][has_neighbours], {f"{head}/queries": float(has_neighbours.sum())}
         drawn = np.unique(image)
         names = [self.ids[row] for row in drawn.tolist()]
         for name, each in (("overlap", overlap), ("random", random), ("above", overlap - random)):
-            hits, queries = by_image(each[asked], image, len(self.ids))[drawn].T
+            hits, queries = by_image(each[has_neighbours], image, len(self.ids))[drawn].T
             self.context.record_values(f"{head}/{name}", self.fold, names, hits, queries)
-            values[f"{head}/{name}"] = 100 * float(each[asked].mean())
+            values[f"{head}/{name}"] = 100 * float(each[has_neighbours].mean())
         return values
 
 
@@ -276,8 +276,8 @@ def _nearest(queries: Items, candidates: Items, drawn: np.ndarray, number: int) 
     place = np.arange(len(candidates.vectors))
     for rows, scores, allowed in score_blocks(some, candidates):
         masked = scores.masked_fill(~allowed, -torch.inf)
-        values, found = best_candidates([(place, masked)], number)
-        for row, mine, positions in zip(drawn[rows].tolist(), values.tolist(), found.tolist(), strict=True):
+        values, best = best_candidates([(place, masked)], number)
+        for row, mine, positions in zip(drawn[rows].tolist(), values.tolist(), best.tolist(), strict=True):
             yield row, [each for value, each in zip(mine, positions, strict=True) if value > -np.inf]
 
 

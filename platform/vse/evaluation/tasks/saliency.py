@@ -114,10 +114,10 @@ class SaliencyTask(Task):
         return mean_over_folds(self._fold(context, number, fold) for number, fold in enumerate(context.folds))
 
     def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
-        asked = list(self._asked(context, fold))
-        answers = context.runs.saliencies([each.query for each in asked], self.config.level)
+        images = list(self._texts_of_images(context, fold))
+        answers = context.runs.saliencies([each.query for each in images], self.config.level)
         sums, counts = (defaultdict[str, np.ndarray](lambda: np.zeros(len(fold.images))) for _ in range(2))
-        for row, (image, answer) in enumerate(zip(asked, answers, strict=True)):
+        for row, (image, answer) in enumerate(zip(images, answers, strict=True)):
             for name, values in image.values(answer):
                 for metric, value in values.items():
                     sums[f"saliency_{name}/{metric}"][row] += value
@@ -132,8 +132,8 @@ class SaliencyTask(Task):
                 values[f"{group}/{_COUNTED[last]}"] = float(counts[metric].sum())
         return values
 
-    def _asked(self, context: Context, fold: Fold) -> Iterator["_Asked"]:
-        """What is asked of each image of a fold, in their order."""
+    def _texts_of_images(self, context: Context, fold: Fold) -> Iterator["_ImageTexts"]:
+        """The texts of each image of a fold, in the order of the images."""
         captions = [context.split.captions[row] for row in fold.captions]
         objects = dict[str, frozenset[str]]()
         texts = list(dict.fromkeys(caption.text for caption in captions))
@@ -146,21 +146,21 @@ class SaliencyTask(Task):
         for row, image_row in enumerate(fold.images):
             image = context.split.images[image_row].id
             boxes = context.runs.records.boxes.get(image, ()) if self.config.level == "pixels" else ()
-            asked = _Asked(image)
+            texts_of_image = _ImageTexts(image)
             for place in np.flatnonzero(fold.caption_to_image == row).tolist():
                 caption = captions[place]
-                own = asked.text(caption.text)
+                own = texts_of_image.text(caption.text)
                 for name, adversaries in attacks.items():
                     for text in adversaries.get(int(fold.captions[place]), ()):
-                        asked.adversaries.append((name, own, asked.text(text)))
+                        texts_of_image.adversaries.append((name, own, texts_of_image.text(text)))
                 named = boxes_of(caption, objects[caption.text], boxes) if row in drawn else []
                 if not named:
                     continue
                 others = (captions[k] for k in np.roll(order, -place))
                 other = next((each for each in others if _foreign(each, caption, objects, boxes)), None)
                 if other is not None:
-                    asked.boxes.append((own, asked.text(other.text), named))
-            yield asked
+                    texts_of_image.boxes.append((own, texts_of_image.text(other.text), named))
+            yield texts_of_image
 
     def _attacks(self, context: Context) -> dict[str, dict[int, list[str]]]:
         """By attack, the adversaries of each caption, by its position in the split."""
@@ -177,11 +177,11 @@ class SaliencyTask(Task):
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
         """Some images, drawn by a key, with a caption and one adversary each of several attacks."""
         fold, runs = context.folds[0], context.runs
-        asked = list(itertools.islice(self._pictured(context, fold), _PICTURES))
-        if not asked:
+        images = list(itertools.islice(self._pictured(context, fold), _PICTURES))
+        if not images:
             return {}
         blocks, level = [], self.config.level
-        for each, answer in zip(asked, runs.saliencies([one.query for one in asked], level), strict=True):
+        for each, answer in zip(images, runs.saliencies([one.query for one in images], level), strict=True):
             picture = runs.image(each.image) if answer[0].level == "pixels" else None
             rows = [SaliencyRow("caption", [answer[0]])]
             for name, own, place in each.adversaries:
@@ -191,7 +191,7 @@ class SaliencyTask(Task):
             level = answer[0].level
         return {"saliency.png": draw_saliency(blocks, [runs.names], note_of(level))}
 
-    def _pictured(self, context: Context, fold: Fold) -> Iterator["_Asked"]:
+    def _pictured(self, context: Context, fold: Fold) -> Iterator["_ImageTexts"]:
         captions, attacks = [context.split.captions[row] for row in fold.captions], self._attacks(context)
         for number, row in enumerate(permutation(0, 0, "pictures of saliency", len(fold.images)).tolist()):
             own = [
@@ -201,24 +201,24 @@ class SaliencyTask(Task):
             names, place = max(own, key=lambda each: len(each[0]), default=([], 0))
             if not names:
                 continue
-            asked = _Asked(context.split.images[fold.images[row]].id)
-            first, shown = asked.text(captions[place].text), set[int]()
+            texts = _ImageTexts(context.split.images[fold.images[row]].id)
+            first, shown = texts.text(captions[place].text), set[int]()
             for name in [*names[number % len(names) :], *names[: number % len(names)]]:
                 if len(shown) == _ATTACKS_SHOWN:
                     break
-                text = asked.text(attacks[name][int(fold.captions[place])][0])
+                text = texts.text(attacks[name][int(fold.captions[place])][0])
                 if text not in shown:  # two attacks may give the same text
-                    asked.adversaries.append((name, first, text))
+                    texts.adversaries.append((name, first, text))
                     shown.add(text)
-            asked.everything, caption = True, captions[place]
+            texts.everything, caption = True, captions[place]
             ((_, components),) = context.runs.parsed([caption.text])
             objects = frozenset(each.word for each in components.objects)
-            asked.shown = boxes_of(caption, objects, context.runs.records.boxes.get(asked.image, ()))
-            yield asked
+            texts.shown = boxes_of(caption, objects, context.runs.records.boxes.get(texts.image, ()))
+            yield texts
 
 
-class _Asked:
-    """The texts that saliency is asked for of one image, each once.
+class _ImageTexts:
+    """The distinct texts whose saliency is computed on one image.
 
     Attributes:
         image: Its id.

@@ -9,7 +9,7 @@ from vse.evaluation.task import Capability, Context, Scope, Task
 from vse.registry import register
 
 TRUTH = Capability(
-    "a source that knows what is true of its images, such as scenes", lambda subject: subject.source.knows_truth
+    "a source that knows which captions are true, such as scenes", lambda subject: subject.source.knows_truth
 )
 
 
@@ -22,12 +22,12 @@ class TruePairsTask(Task):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        found = list[Metric]()
+        metrics = list[Metric]()
         for way, sign in WAYS.items():
             head, group = f"true_pairs/{way}", f"true pairs, {sign}"
-            found += rank_metrics(head, group)
-            found.append(Metric(name=f"{head}/map_at_r", heading="mAP@R", group=group))
-        return tuple(found)
+            metrics += rank_metrics(head, group)
+            metrics.append(Metric(name=f"{head}/map_at_r", heading="mAP@R", group=group))
+        return tuple(metrics)
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:

@@ -128,18 +128,18 @@ class VisualParsingTask(Task):
         fold = context.folds[number]
         ids = [context.split.images[row].id for row in fold.images]
         captions = [(ids[i], text) for i, text in zip(image.tolist(), texts, strict=True)]
-        asked, rows = self._content_words(context, captions)
-        scores = list(score_candidates(context, context.encoded(fold)[0], asked, image[rows]))
-        credit = np.array([earned(each, word.credit) for word, each in zip(asked, scores, strict=True)])
+        words, rows = self._content_words(context, captions)
+        scores = list(score_candidates(context, context.encoded(fold)[0], words, image[rows]))
+        credit = np.array([earned(each, word.credit) for word, each in zip(words, scores, strict=True)])
         if number == 0 and not below:
-            self._show([captions[row] for row in rows], asked, scores)
+            self._show([captions[row] for row in rows], words, scores)
         values = dict[str, float]()
         for kind in TITLES:
-            of_kind = np.array([word.kind == kind for word in asked], dtype=bool)
+            of_kind = np.array([word.kind == kind for word in words], dtype=bool)
             if of_kind.any():
                 head = f"parsing_{kind}{below}"
                 values[f"{head}/accuracy"] = 100 * float(credit[of_kind].mean())
-                values[f"{head}/random"] = 100 * float(np.mean([word.by_chance for word in asked if word.kind == kind]))
+                values[f"{head}/random"] = 100 * float(np.mean([word.by_chance for word in words if word.kind == kind]))
                 values[f"{head}/words"] = float(of_kind.sum())
                 sums = by_image(credit[of_kind], image[rows][of_kind], len(ids))
                 context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
@@ -187,9 +187,9 @@ class VisualParsingTask(Task):
         parses = context.runs.parsed(texts)
         words, rows = list[ContentWord](), list[int]()
         for row, true, false in zip(image.tolist(), parses[::2], parses[1::2], strict=True):
-            said, denied = (list(content_words(*each, self.config.excluded)) for each in (true, false))
+            stated, denied = (list(content_words(*each, self.config.excluded)) for each in (true, false))
             wrong = {(word.kind, word.word): word.right for word in denied}
-            for word in said:
+            for word in stated:
                 others = wrong.get((word.kind, word.word), set()) & set(word.candidates) - word.right
                 if others:
                     both = (*sorted(word.right), *sorted(others))
@@ -199,11 +199,11 @@ class VisualParsingTask(Task):
         return words, np.array(rows, dtype=np.int64)
 
     def _show(
-        self, captions: Sequence[tuple[str, str]], asked: Sequence[ContentWord], scores: Sequence[np.ndarray]
+        self, captions: Sequence[tuple[str, str]], words: Sequence[ContentWord], scores: Sequence[np.ndarray]
     ) -> None:
         """Keep some captions for the picture; those with a single candidate show nothing."""
         answers: dict[tuple[str, str], list[tuple[str, bool]]] = {}
-        for caption, word, each in zip(captions, asked, scores, strict=True):
+        for caption, word, each in zip(captions, words, scores, strict=True):
             if len(word.candidates) > 1:
                 best = int(each.argmax())
                 right = bool(word.credit[best] == 1)
@@ -218,15 +218,15 @@ class VisualParsingTask(Task):
         self, context: Context, captions: Sequence[tuple[str, str]]
     ) -> tuple[list[ContentWord], np.ndarray]:
         """Content words of captions, given as (image id, text), and the row of the caption of each."""
-        asked, rows = list[ContentWord](), list[int]()
+        words, rows = list[ContentWord](), list[int]()
         judge = context.runs.judge
         parses = context.runs.parsed([text for _, text in captions])
         for row, ((image, _), (parse, components)) in enumerate(zip(captions, parses, strict=True)):
             of_image: Judge | None = None if judge is None else partial(judge, image)
             for word in content_words(parse, components, self.config.excluded, of_image):
-                asked.append(word)
+                words.append(word)
                 rows.append(row)
-        return asked, np.array(rows, dtype=np.int64)
+        return words, np.array(rows, dtype=np.int64)
 
 
 def _numbers(head: str, group: str) -> Iterator[Metric]:
@@ -238,26 +238,26 @@ def _numbers(head: str, group: str) -> Iterator[Metric]:
 
 
 def score_candidates(
-    context: Context, images: Encoded, asked: Sequence[ContentWord], image: np.ndarray
+    context: Context, images: Encoded, queries: Sequence[ContentWord], image: np.ndarray
 ) -> Iterator[np.ndarray]:
     """For each content word the scores of its candidates with its image; encoded and scored block by block.
 
     Args:
         context: Encodes and scores.
         images: Codes of the images.
-        asked: Content words.
+        queries: Content words.
         image: The position of each word's image.
 
     Yields:
         Scores of the candidates, in their order.
     """
     start = 0
-    while start < len(asked):
+    while start < len(queries):
         stop, number = start, 0
-        while stop < len(asked) and (number == 0 or number + len(asked[stop].candidates) <= CANDIDATES_AT_ONCE):
-            number += len(asked[stop].candidates)
+        while stop < len(queries) and (number == 0 or number + len(queries[stop].candidates) <= CANDIDATES_AT_ONCE):
+            number += len(queries[stop].candidates)
             stop += 1
-        block = asked[start:stop]
+        block = queries[start:stop]
         flat = [words for word in block for words in word.candidates]
         distinct = {words: row for row, words in enumerate(dict.fromkeys(flat))}
         codes = context.runs.encode_phrases([" ".join(each) for each in distinct], list(map(as_component, distinct)))

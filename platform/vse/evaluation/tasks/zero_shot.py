@@ -147,9 +147,9 @@ class ZeroShotTask(Task):
             sides = {"acc": (units, hits.sum(1), true.sum(1).double())}
             shares = hits.sum(0)[seen] / true.sum(0)[seen]
             sides["class"] = (names, shares, torch.ones_like(shares))
-            for side, (of, good, asked) in sides.items():
-                values[f"zero_shot/{side}{k}"] = float(100 * good.sum() / asked.sum())
-                context.record_values(f"zero_shot/{side}{k}", number, of, good.numpy(), asked.numpy())
+            for side, (of, good, queries) in sides.items():
+                values[f"zero_shot/{side}{k}"] = float(100 * good.sum() / queries.sum())
+                context.record_values(f"zero_shot/{side}{k}", number, of, good.numpy(), queries.numpy())
         return values
 
     def _scores(

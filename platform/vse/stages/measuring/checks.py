@@ -96,9 +96,9 @@ def check_measure(
         records=records[0],
         own_data=not options.on,
     )
-    asked = {name: options.task(name) for name in dict.fromkeys(tasks)}
-    missing = {name: needs for name, task in asked.items() if (needs := task.missing(subject))}
-    kept = {name: task for name, task in asked.items() if name not in missing}
+    requested = {name: options.task(name) for name in dict.fromkeys(tasks)}
+    missing = {name: needs for name, task in requested.items() if (needs := task.missing(subject))}
+    kept = {name: task for name, task in requested.items() if name not in missing}
     if not kept:
         raise InputError("; ".join(f"tasks={name}: n/a: needs {needs}" for name, needs in missing.items()))
     sizes = dict[str, Size]()

@@ -113,11 +113,11 @@ class Member:
         """Parses and components of texts: those of the data set's captions, others parsed."""
         assert self.material.parses is not None, "the task must declare that it reads parses"
         captions = self.material.parses
-        known = {caption.text for caption in self.material.records.captions}
+        own_texts = {caption.text for caption in self.material.records.captions}
         others = captions
-        if further := [text for text in texts if text not in known]:
+        if further := [text for text in texts if text not in own_texts]:
             others = self.parse(further, workspace)
-        sources = [captions if text in known else others for text in texts]
+        sources = [captions if text in own_texts else others for text in texts]
         return [(each.parse(text), each.components(text)) for each, text in zip(sources, texts, strict=True)]
 
     def parse(self, texts: list[str], workspace: Workspace) -> Parses:
@@ -127,9 +127,11 @@ class Member:
         folder = workspace.language(dataset_name(self.material.records), digits)
         return parse_texts_to(texts, parser, folder)
 
-    def attacks(self, found: Adversaries) -> dict[str, UnencodedSet]:
+    def attacks(self, adversaries: Adversaries) -> dict[str, UnencodedSet]:
         """Every adversary, by attack, to be encoded when it is met."""
-        return unencoded_adversaries(self.trained, replace(found, parses=self.read(found.parses)), self.material)
+        return unencoded_adversaries(
+            self.trained, replace(adversaries, parses=self.read(adversaries.parses)), self.material
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +161,10 @@ class Members:
         """A split of the data that the members share. Raises InputError if they differ in an image or a caption."""
         first, *others = (member.material.records.split(name) for member in self.each)
         for member, other in zip(self.each[1:], others, strict=True):
-            if found := difference(first, other):
+            if reason := difference(first, other):
                 raise InputError(
-                    f"run={self.names}: split {name} is not the same for {self.each[0].name} and {member.name}: "
-                    f"{found}; an ensemble needs runs on the same data"
+                    f"run={self.names}: split {name} differs between {self.each[0].name} and {member.name}: "
+                    f"{reason}; an ensemble needs runs on the same data"
                 )
         return first
 
@@ -259,8 +261,8 @@ class Members:
         parses = self._components(texts) if family.inputs.components else None
         sentences = material.sentences if family.inputs.sentence else None
         through = hasattr(backbone, "transform") and level == "pixels"
-        asked = through and any(query.of_image for query in queries)
-        forward = Forward(backbone.config, (family.inputs.image,)) if asked else None
+        needs_pixels = through and any(query.of_image for query in queries)
+        forward = Forward(backbone.config, (family.inputs.image,)) if needs_pixels else None
         for query in queries:
             read = occurrence_texts(query.texts, member.trained.vocabulary, parses, sentences)
             features = material.features.array(family.inputs.image, (query.image,))[0]
@@ -278,11 +280,11 @@ class Members:
         """Components as the first member reads them at test."""
         member = self.each[0]
         assert member.material.parses is not None, "the family reads components"
-        known = {caption.text for caption in self.records.captions}
-        further = [text for text in texts if text not in known]
+        own_texts = {caption.text for caption in self.records.captions}
+        further = [text for text in texts if text not in own_texts]
         own = member.read(member.material.parses)
         others = member.read(member.parse(further, self.workspace)) if further else own
-        return StatedComponents({text: (own if text in known else others).components(text) for text in texts})
+        return StatedComponents({text: (own if text in own_texts else others).components(text) for text in texts})
 
     def window(self, id_: str) -> tuple[float, float, float, float]:
         """The part of an image that the first member's backbone sees."""
@@ -357,9 +359,9 @@ class Members:
                 )
         return (first, *others)
 
-    def attacks(self, made: Sequence[Adversaries]) -> AdversarialTexts:
-        """Every adversary, to be encoded by each member when it is met; `made` as `attackers` gives them."""
-        sets = [member.attacks(each) for member, each in zip(self.each, made, strict=True)]
+    def attacks(self, adversaries: Sequence[Adversaries]) -> AdversarialTexts:
+        """Every adversary, to be encoded by each member when it is met; `adversaries` as `attackers` gives them."""
+        sets = [member.attacks(each) for member, each in zip(self.each, adversaries, strict=True)]
 
         def together(attack: str) -> UnencodedSet:
             def encode(rows: np.ndarray) -> Encoded:
@@ -367,7 +369,7 @@ class Members:
 
             return replace(sets[0][attack], encode=encode)
 
-        return AdversarialTexts(made[0].texts, {attack: together(attack) for attack in sets[0]})
+        return AdversarialTexts(adversaries[0].texts, {attack: together(attack) for attack in sets[0]})
 
     def unknown_words(self, texts: Iterable[str]) -> float:
         """Share of tokens, in percent, that a vocabulary does not hold; the mean over the members' vocabularies."""

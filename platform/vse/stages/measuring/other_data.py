@@ -40,9 +40,9 @@ def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
         other = override(replace(config, data=data), {f"data.{key}": value for key, value in keys.items()})
     except InputError as error:
         raise rename_keys(error, data, keys) from None
-    made = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
-    if not source_of(other.data).has_images and not made:
-        raise InputError("measure.on: holds features and no images, which this run makes features of")
+    precomputed = isinstance(registry.build("backbone", config.features.backbone), ReadyMade)
+    if not source_of(other.data).has_images and not precomputed:
+        raise InputError("measure.on: holds features and no images, but this run extracts its features from images")
     return other
 
 

@@ -19,7 +19,7 @@ from vse.evaluation.task import BOXES, Scope, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages import pipeline
-from vse.stages.attack import Adversaries, attack_split, contrast_split, of_some, without_any
+from vse.stages.attack import Adversaries, attack_split, contrast_split, nonempty_attacks, without_any
 from vse.stages.measuring.checks import attacked_by, check_measure
 from vse.stages.measuring.members import Member, Members
 from vse.stages.measuring.options import SharedOptions, Size, label_of, protocol_of, size_of
@@ -82,7 +82,7 @@ class MeasurePlan:
         if task.word_sources:
             key.append([source_digits(source, self.members.workspace, of) for of, source in task.word_sources])
         for split, kinds in self._of(task).items():
-            key += [[split, *kind, *(one.fingerprint for one in made)] for kind, made in kinds.items()]
+            key += [[split, *kind, *(one.fingerprint for one in sets)] for kind, sets in kinds.items()]
         return fingerprint(key)
 
     def warn_of_unattacked(self) -> None:
@@ -91,7 +91,7 @@ class MeasurePlan:
             for (kind, words), (first, *_) in kinds.items():
                 if names := [f"contrast_{each}" if kind == VSEC else each for each in without_any(first)]:
                     none = f"no {' and no '.join(names)} adversaries ({words} words)"
-                    log.warning("split %s has %s: there are no numbers of them", split, none)
+                    log.warning("split %s has %s: their metrics are missing", split, none)
 
     @property
     def fingerprints(self) -> dict[str, str]:
@@ -123,7 +123,7 @@ class MeasurePlan:
 
     def _of(self, task: Task) -> dict[str, dict[Kind, tuple[Adversaries, ...]]]:
         return {
-            split: {kind: made for kind, made in kinds.items() if kind in task.adversaries}
+            split: {kind: sets for kind, sets in kinds.items() if kind in task.adversaries}
             for split, kinds in self.adversaries.items()
         }
 
@@ -196,11 +196,11 @@ def _protocol(members: Members, sources: Sequence[Material], part: Split, option
     if not wanted.images:
         return protocol
     kind = (VSEC, wanted.words)
-    made = _adversaries(members, sources, part.name, {kind: None}, options)
-    if kind not in made:
+    adversaries = _adversaries(members, sources, part.name, {kind: None}, options)
+    if kind not in adversaries:
         raise InputError("measure.selection.words=disjoint: training adversaries used all words; use all or shared")
     (fold,) = protocol.select(part.caption_to_image, len(part.images))
-    by_class = {name: made[kind][0].caption.get(name, fold.captions[:0]) for name in contrast_classes()}
+    by_class = {name: adversaries[kind][0].caption.get(name, fold.captions[:0]) for name in contrast_classes()}
     inside = {
         name: np.searchsorted(fold.captions, rows[np.isin(rows, fold.captions)]) for name, rows in by_class.items()
     }
@@ -258,5 +258,5 @@ def _adversaries(
             generate = attack_split if kind == UNIVSE else contrast_split
             return generate(config, members.workspace, material, split, words, images=images)
 
-        result[kind, words] = tuple(map(of_some, members.attackers(make, sources)))
+        result[kind, words] = tuple(map(nonempty_attacks, members.attackers(make, sources)))
     return result

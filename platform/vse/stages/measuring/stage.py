@@ -189,11 +189,11 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
                 rows[name] += rows_of(queries, part, label)
                 where = f"{name}-{plan.digits(name)}-{label.replace('/', '-')}"
                 files[name] |= {f"{where}-{picture}": data for picture, data in pictures.items()}
-    made = {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
+    results = {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
     for shards in kept:
         shards.forget()
     log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
-    return made
+    return results
 
 
 def _keep(

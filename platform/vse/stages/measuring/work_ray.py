@@ -32,9 +32,7 @@ def run_with_ray(
     kind = "cuda" if any_device and there else device.type
     gpus = 1 if kind == "cuda" else 0
     if gpus and not there:
-        raise InputError(
-            "measure.device=cuda: the cluster can have no GPU to compute on; measure.device=cpu does not ask for one"
-        )
+        raise InputError("measure.device=cuda: the cluster cannot provide a GPU; use measure.device=cpu")
     compute = ray.remote(num_cpus=1, num_gpus=gpus)(_compute)
     stored = {id(work): ray.put(work) for work, _ in jobs}
     left, waiting = iter(enumerate(jobs)), dict[ray.ObjectRef, int]()

@@ -38,7 +38,7 @@ def read_compact(path: Path = FILE) -> Knowledge:
         lexicon = Lexicon(data["words"], dict(enumerate(data["hypernyms"])), data["plurals"], path.name)
         concreteness = Concreteness(data["concreteness"], data["threshold"], path.name)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: not a sub-lexicon as this version writes it ({error})") from None
+        raise InputError(f"{path}: not a sub-lexicon in this version's format ({error})") from None
     return Knowledge(lexicon, concreteness)
 
 

@@ -56,7 +56,7 @@ def single_words(directory: str = DEBIAN) -> set[str]:
     for kind in ("noun", "verb", "adj", "adv"):
         path = Path(directory, f"index.{kind}")
         if not path.is_file():
-            raise InputError(f"{directory}: no whole WordNet database here (index.{kind} is missing)")
+            raise InputError(f"{directory}: no complete WordNet database here (index.{kind} is missing)")
         lemmas.update(_read(path, lambda line: line.split(" ", 1)[0]))
     return {lemma for lemma in lemmas if lemma.isalpha()}
 

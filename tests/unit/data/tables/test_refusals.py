@@ -70,8 +70,8 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, str], str]] = {
         {"encoding": "latin-1"},
         r"line 2: byte 0x92 is a control character in Latin-1; set data\.encoding=cp1252",
     ),
-    "no such encoding": (b"", {"encoding": "latin-99"}, r"data\.encoding=latin-99: is no encoding that Python knows"),
-    "a codec that gives no text": (b"", {"encoding": "base64"}, r"data\.encoding=base64: is no encoding"),
+    "no such encoding": (b"", {"encoding": "latin-99"}, r"data\.encoding=latin-99: is unknown to Python"),
+    "a codec that gives no text": (b"", {"encoding": "base64"}, r"data\.encoding=base64: is unknown to Python"),
     "a contradicting byte order mark": (
         "\ufeffimage,caption\n".encode(),
         {"encoding": "latin-1"},
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, str], str]] = {
     "a list cut short": (
         "image,caption\na.jpg,\"['A dog', 'Two\"\n",
         {},
-        r"""line 2: 'caption': begins like a list of captions and is none: "\['A dog', 'Two"$""",
+        r"""line 2: 'caption': begins like a list of captions but is not one: "\['A dog', 'Two"$""",
     ),
     "a list of other things": ('[{"image": "a.jpg", "raw": ["A", {}]}]', {}, "each of 'raw' must be str, got dict"),
     "columns of different lengths": (

@@ -106,7 +106,7 @@ def test_pairs_of_captions_too(place, runs, tmp_path):
 def test_other_data_are_refused(place, runs):
     config = load_run(runs[0]).config
     other = run_training(override(config, {"data.seed": 5}), place).folder
-    with pytest.raises(InputError, match=r"run=vsepp-.*,vsepp-.*: split test is not the same for .* on the same data"):
+    with pytest.raises(InputError, match=r"run=vsepp-.*,vsepp-.*: split test differs between .* on the same data"):
         measure([runs[0], other], place.ensemble("other"), place, *asked("retrieval"))
     fewer = run_training(override(config, {"data.num_test": 7}), place).folder
     with pytest.raises(InputError, match="8 and 7 images"):

@@ -94,7 +94,7 @@ def test_a_damaged_database_is_named(tmp_path):
 def test_a_missing_index_is_named(tmp_path, kind):
     write(tmp_path)
     (tmp_path / f"index.{kind}").unlink()
-    with pytest.raises(InputError, match=rf"no whole WordNet database here \(index\.{kind} is missing\)"):
+    with pytest.raises(InputError, match=rf"no complete WordNet database here \(index\.{kind} is missing\)"):
         single_words(str(tmp_path))
 
 
