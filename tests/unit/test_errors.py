@@ -90,11 +90,11 @@ def test_a_job_says_one_line_and_exits_with_1(capsys: pytest.CaptureFixture[str]
 
 def test_nodes_that_never_came_are_one_line_too(capsys: pytest.CaptureFixture[str]) -> None:
     def run(request: command.Request) -> str:
-        raise PlacementError("train.gpus_per_worker=1: no node came")
+        raise PlacementError("train.gpus_per_worker=1: no node started")
 
     assert command.main("train", run, description="", argv=[]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("train: train.gpus_per_worker=1: no node came; finished work")
+    assert line.startswith("train: train.gpus_per_worker=1: no node started; finished work")
 
 
 def test_reasons_are_counted_by_kind() -> None:

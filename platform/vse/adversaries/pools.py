@@ -265,8 +265,8 @@ def _frequent(counters: Mapping[str, Counter[Any]], least: int) -> list[tuple[st
 
 def _commonest(forms: Counter[str], learned: Container[str]) -> str | None:
     """The commonest form whose words have been seen often enough to be learned, None if there is none."""
-    known = [form for form in forms if all(word in learned for word in form.split())]
-    return min(known, key=lambda form: (-forms[form], form)) if known else None
+    learned_forms = [form for form in forms if all(word in learned for word in form.split())]
+    return min(learned_forms, key=lambda form: (-forms[form], form)) if learned_forms else None
 
 
 def _plain(word: str) -> bool:

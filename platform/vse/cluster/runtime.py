@@ -73,9 +73,9 @@ def cluster_address(config: Config) -> str | None:
         return None
     if config.address:
         return config.address
-    given = os.environ.get("RAY_ADDRESS", "")
-    if given not in _DETACHED:
-        return given
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address not in _DETACHED:
+        return address
     return "auto" if Path(LAUNCHED).expanduser().exists() else None
 
 
@@ -219,11 +219,11 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
     environment: dict[str, Any] = {"env_vars": workers}
     if config.ship_code:
         environment["py_modules"] = [str(Path(__file__).resolve().parents[1])]
-    given = os.environ.get("RAY_ADDRESS", "")
-    from_variable = given not in _DETACHED and config.address in ("", "auto")  # Ray reads it for `auto` as well
-    named = f"$RAY_ADDRESS={given}" if from_variable else f"ray.address={address}"
+    from_env = os.environ.get("RAY_ADDRESS", "")
+    from_variable = from_env not in _DETACHED and config.address in ("", "auto")  # Ray reads it for `auto` as well
+    named = f"$RAY_ADDRESS={from_env}" if from_variable else f"ray.address={address}"
     try:
-        check_answers(given if from_variable else address, named)
+        check_answers(from_env if from_variable else address, named)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=environment)
     except InputError:
         raise
@@ -300,8 +300,8 @@ def in_trial() -> bool:
 def num_gpus() -> int:
     """GPUs that this process may compute on: those of the machine that it sees, or that Ray gave it."""
     ray = sys.modules.get("ray")  # not imported: not a worker of one
-    given = ray.get_runtime_context().get_accelerator_ids() if ray is not None and ray.is_initialized() else {}
-    return max(len(gpus()), len(given.get("GPU", ())))
+    assigned = ray.get_runtime_context().get_accelerator_ids() if ray is not None and ray.is_initialized() else {}
+    return max(len(gpus()), len(assigned.get("GPU", ())))
 
 
 def set_threads(count: int) -> None:

@@ -83,8 +83,8 @@ def _label(axis: Any, texts: Sequence[str]) -> None:
     """Write each text at its point if it has room inside the axis, next to the texts written before."""
     frame, boxes = axis.get_window_extent(), []
     for text, point in zip(texts, axis.collections[0].get_offsets().tolist(), strict=True):
-        said = text.replace("$", r"\$")
-        label = axis.annotate(said, point, xytext=(2, 2), textcoords="offset points", fontsize=6, color=INK)
+        escaped = text.replace("$", r"\$")
+        label = axis.annotate(escaped, point, xytext=(2, 2), textcoords="offset points", fontsize=6, color=INK)
         box = label.get_window_extent().padded(1)
         inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and box.y1 <= frame.y1
         if not inside or any(box.overlaps(other) for other in boxes):

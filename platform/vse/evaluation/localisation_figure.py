@@ -52,8 +52,8 @@ def localisation_figure(examples: Sequence[Example], recall: float) -> bytes:
                         frame = Rectangle(tuple(corner), *extent, fill=False, lw=wide + more, ls=style, ec=colour)
                         axis.add_patch(frame)
                 mark = "✓" if right else "✗"
-                said = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+                shortened = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
                 place = (0.0, -0.03 - 0.065 * number)
-                axis.text(*place, f"{mark} {said}", color=COLOURS[number], transform=axis.transAxes, va="top")
+                axis.text(*place, f"{mark} {shortened}", color=COLOURS[number], transform=axis.transAxes, va="top")
         FigureCanvasAgg(figure)
         return figure_png(figure, DOTS)

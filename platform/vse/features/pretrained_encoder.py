@@ -90,8 +90,8 @@ class PretrainedEncoder(Backbone):
             raise InputError(f"features.backbone.weights={weights}: no such file, nor one of default, random{others}")
         published = self._preprocessing()
         self.transform = self._transform(published)
-        given = Normalisation(config.mean or published.normalisation.mean, config.std or published.normalisation.std)
-        self.normalisation = given.check(f"backbone {self.name}")
+        chosen = Normalisation(config.mean or published.normalisation.mean, config.std or published.normalisation.std)
+        self.normalisation = chosen.check(f"backbone {self.name}")
 
     def _transform(self, published: Preprocessing) -> Transform:
         name, size = self.config.transform or published.mode, self.config.size or published.size

@@ -66,11 +66,11 @@ def recall(
     recalls = dict.fromkeys(cutoffs, 0.0)
     for first in range(0, len(queries), QUERIES_AT_ONCE):
         block = np.ascontiguousarray(queries[first : first + QUERIES_AT_ONCE])
-        best, given = (_scores(each, block, deepest, first if own else None) for each in (exact, index))
+        best, approximate = (_scores(each, block, deepest, first if own else None) for each in (exact, index))
         for k in cutoffs:
             kept = min(k, best.shape[1])
             if kept:
-                right = given[:, :kept] >= best[:, kept - 1 : kept] - CLOSE
+                right = approximate[:, :kept] >= best[:, kept - 1 : kept] - CLOSE
                 recalls[k] += float(right.sum()) / (kept * len(queries))
     return recalls
 

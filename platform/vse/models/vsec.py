@@ -127,8 +127,8 @@ class GroundedWords(nn.Module):
         super().__init__()
         self.learned = nn.Embedding(context.vocabulary_size, learned_dim, padding_idx=0)
         nn.init.uniform_(self.learned.weight, -0.1, 0.1)
-        given = context.word_vectors
-        self.fixed = None if given is None else WordTable(context, given.shape[1], fixed=True, learn_missing=False)
+        vectors = context.word_vectors
+        self.fixed = None if vectors is None else WordTable(context, vectors.shape[1], fixed=True, learn_missing=False)
 
     @property
     def dim(self) -> int:

@@ -149,8 +149,8 @@ class RunAnswers:
             Column(
                 rank=f"{self._expected[pool][query]:,.1f}".removesuffix(".0"),
                 answers=tuple(
-                    answer(query, place, score, found)
-                    for place, (score, found) in enumerate(zip(scores[k], positions[k], strict=True), 1)
+                    answer(query, place, score, position)
+                    for place, (score, position) in enumerate(zip(scores[k], positions[k], strict=True), 1)
                 ),
             )
             for k, query in enumerate(queries)

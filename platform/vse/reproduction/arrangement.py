@@ -146,8 +146,8 @@ def _measure_keys(
         keys["attacks.words"] = ("published" if options.scale == PUBLISHED else "shared",)
     for task in {"own_pools", "plural_split"} & set(table.tasks):
         keys[f"{task}.words"] = ("shared",)
-    given = options.glove and any("{glove}" in instead for _, instead in table.derived.values())
-    for task in table.tasks if given else ():
+    uses_glove = options.glove and any("{glove}" in instead for _, instead in table.derived.values())
+    for task in table.tasks if uses_glove else ():
         keys[f"{task}.words"] = ("own", options.glove)
     return keys | {
         key.removeprefix("measure."): value for key, _, value in _split(options.set) if key.startswith("measure.")
@@ -272,22 +272,22 @@ def _configured(name: str, changes: Mapping[str, Any], options: ReproduceOptions
     there = flatten(config)
     if "data.of.root" in there:  # a data set of regions
         changes = {key.replace("data.root", "data.of.root"): value for key, value in changes.items()}
-    given = {key: value for key, _, value in _split(options.set) if not key.startswith("measure.")}
-    shared = {key: value for key, value in given.items() if key in there or key.split(".")[0] not in ("data",)}
+    requested = {key: value for key, _, value in _split(options.set) if not key.startswith("measure.")}
+    shared = {key: value for key, value in requested.items() if key in there or key.split(".")[0] not in ("data",)}
     config = override(config, {key: v for key, v in changes.items() if key != "data.file" or key in there})
     return override(config, {key: value for key, value in shared.items() if key in flatten(config)})
 
 
 def check_set(options: ReproduceOptions, configs: Iterable[RunConfig]) -> None:
     """Raises InputError for a setting that is no KEY=VALUE, or whose key no training has."""
-    known = {key for config in configs for key in flatten(config)}
+    valid_keys = {key for config in configs for key in flatten(config)}
     for key, equals, _ in _split(options.set):
         if not equals or not key:
             raise InputError(f"set={key}: expected KEY=VALUE, as set=train.epochs=4")
-        if key.startswith("measure.") or not known:
+        if key.startswith("measure.") or not valid_keys:
             continue
         if key == "seed":
             raise InputError("set=seed: trainings take their seeds from seeds=N")
-        if key not in known:
-            near = did_you_mean(key, sorted(known)) or "jobs/train.py --help lists the keys"
+        if key not in valid_keys:
+            near = did_you_mean(key, sorted(valid_keys)) or "jobs/train.py --help lists the keys"
             raise InputError(f"set={key}: no training of the table has this key; {near}")

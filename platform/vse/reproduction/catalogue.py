@@ -66,8 +66,8 @@ def tables_of(paper: str, numbers: Sequence[str]) -> tuple[PaperTable, ...]:
     from vse.reproduction import papers  # noqa: F401  # they register themselves
 
     if paper not in PAPERS:
-        known = did_you_mean(paper, PAPERS) or f"expected one of {', '.join(PAPERS)}"
-        raise InputError(f"paper={paper}: unknown; {known}")
+        suggestion = did_you_mean(paper, PAPERS) or f"expected one of {', '.join(PAPERS)}"
+        raise InputError(f"paper={paper}: unknown; {suggestion}")
     there = [number for of, number in TABLES if of == paper]
     for number in numbers:
         if number not in there:

@@ -70,9 +70,9 @@ def extract_features(
     A store with further outputs is used too. ray: settings of Ray, if it is needed.
     """
     records, outputs = extracted(config, records, outputs)
-    known = workspace.external.answer([*_features_question(config), *sorted(outputs)])
-    if known is not None:
-        store = FeatureStore.find(workspace.features(dataset_name(records), known))
+    digits = workspace.external.answer([*_features_question(config), *sorted(outputs)])
+    if digits is not None:
+        store = FeatureStore.find(workspace.features(dataset_name(records), digits))
         if store is not None:
             return store
     store = kept_features(config, workspace, records, outputs)

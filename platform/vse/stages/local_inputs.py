@@ -138,7 +138,7 @@ def _compare(read: Read) -> None:
     here = look(read.files)
     for host, there in on_every_node(look, read.files).items():
         if there != here:
-            missing = next(file for file, mine, its in zip(read.files, here, there, strict=True) if mine != its)
+            missing = next(file for file, own, its in zip(read.files, here, there, strict=True) if own != its)
             what = f"node {host} lacks {missing} or has a different file"
             raise InputError(f"{read.key}={read.path}: {what}; {_instead(read)}")
 

@@ -132,7 +132,7 @@ def upper_bounds(records: Records, file: str) -> Iterator[tuple[str, int, int, i
     """(split, proposals, phrases with a proposal of IoU >= 0.5, phrases) of each split with boxes."""
     proposals = read_proposals(file)
     for split in records.split_names:
-        mine = [image.id for image in records.images if image.split == split and image.id in records.boxes]
-        phrases = {image: phrases_of(records.boxes[image]) for image in mine}
-        for count in COUNTS if mine else ():
+        ids = [image.id for image in records.images if image.split == split and image.id in records.boxes]
+        phrases = {image: phrases_of(records.boxes[image]) for image in ids}
+        for count in COUNTS if ids else ():
             yield (split, count, *upper_bound(phrases, proposals, count))

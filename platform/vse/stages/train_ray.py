@@ -234,8 +234,8 @@ def _no_place(config: RunConfig) -> PlacementError:
     train = config.train
     labels = "".join(f" labelled {name}: {value}" for name, value in (train_nodes(train.gpus_per_worker) or {}).items())
     return PlacementError(
-        f"train.workers={train.workers}: no nodes{labels} came in time with {train.threads} CPUs and "
-        f"{train.gpus_per_worker:g} GPUs for each; see `ray status`"
+        f"train.workers={train.workers}: no nodes{labels} with {train.threads} CPUs and "
+        f"{train.gpus_per_worker:g} GPUs for each worker started in time; see `ray status`"
     )
 
 

@@ -347,8 +347,8 @@ class Folder:
             content: other keys of the manifest; entries that are known already may be in `content["files"]`.
         """
         content = dict(content or {})
-        given = content.pop("files", {})
-        entries = {name: given.get(name) or self.entry(name) for name in sorted(set(files))}
+        known_entries = content.pop("files", {})
+        entries = {name: known_entries.get(name) or self.entry(name) for name in sorted(set(files))}
         manifest: dict[str, Any] | None = {**content, "files": entries}
         if self.is_local:
             self.write_checked(MANIFEST, manifest)

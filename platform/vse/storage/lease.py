@@ -35,10 +35,10 @@ class LeaseHandle:
         if self.store is None:
             return
         try:
-            mine = self.store.read(self.name).startswith(self.owner)
+            own = self.store.read(self.name).startswith(self.owner)
         except FileNotFoundError:  # the other job has ended
-            mine = False
-        if not mine:
+            own = False
+        if not own:
             raise TakenOver(f"{self.store.uri}/{self.name}: {_LOST}; this one ends here")
 
     def mark(self) -> bytes:

@@ -210,8 +210,8 @@ class ResourceWatch:
         asks = f"{self.resources.get('CPU', 0.0):g} CPUs and {self.resources.get('GPU', 0.0):g} GPUs of one node"
         if self._none is not None and now - self._none >= self.deadline:
             raise PlacementError(
-                f"no node came in {self.deadline:g} s that could hold a trial: each needs {asks}, {waiting} wait, "
-                f"{has}; see `ray status`"
+                f"no node that can hold a trial started within {self.deadline:g} s: each trial needs {asks}, {waiting} "
+                f"are waiting, {has}; see `ray status`"
             )
         if seconds := self._short.due(room <= running or not running, now):
             ends = "" if self._none is None else f"; the sweep ends after {self.deadline:g} s without any"

@@ -310,9 +310,9 @@ class Unpaired:
 
 def known_images(num_images: int, share: float, seed: int) -> np.ndarray:
     """Mask of the images with known captions, the same for all families; a larger share has these and more."""
-    known = np.zeros(num_images, dtype=bool)
-    known[keyed.permutation(seed, 0, "known pairs", num_images)[: max(1, round(share * num_images))]] = True
-    return known
+    mask = np.zeros(num_images, dtype=bool)
+    mask[keyed.permutation(seed, 0, "known pairs", num_images)[: max(1, round(share * num_images))]] = True
+    return mask
 
 
 SHARE_OF_FEATURES = 1 / 3  # of a trial's memory on a GPU that features may take: the rest is for the steps

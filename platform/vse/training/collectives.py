@@ -38,8 +38,8 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
     except Exception as failure:
         error = failure
     messages: list[Any] = [None] * workers
-    mine = None if error is None else (_kind(error, alike), type(error).__name__, str(error))
-    dist.all_gather_object(messages, mine)
+    message = None if error is None else (_kind(error, alike), type(error).__name__, str(error))
+    dist.all_gather_object(messages, message)
     if error is not None:
         raise error
     for other, trouble in enumerate(messages):

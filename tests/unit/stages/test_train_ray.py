@@ -120,7 +120,7 @@ GONE = WorkerHealthCheckFailedError("rank 1", RayActorError())
         (
             ControllerError(WorkerGroupStartupTimeoutError(2)),
             PlacementError,
-            r"train\.workers=2: no nodes came in time",
+            r"train\.workers=2: no nodes with .* started in time",
         ),
         (
             ControllerError(WorkersLostError("train.gpus_per_worker=1: torch finds no GPU on here")),

@@ -102,8 +102,8 @@ def test_without_any_place_the_sweep_ends_after_the_deadline(nodes: Any) -> None
     with pytest.raises(PlacementError) as raised:
         cluster.passes(5, waiting=12)
     assert str(raised.value) == (
-        "no node came in 900 s that could hold a trial: each needs 1 CPUs and 1 GPUs of one node, 12 wait, the cluster "
-        "has 4 CPUs and 0 GPUs on 1 nodes; see `ray status`"
+        "no node that can hold a trial started within 900 s: each trial needs 1 CPUs and 1 GPUs of one node, "
+        "12 are waiting, the cluster has 4 CPUs and 0 GPUs on 1 nodes; see `ray status`"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_node_that_all_who_wait_keep_from_is_no_place() -> None:
     """Whether it is still left out or not: what they keep from was said when they were handed out."""
     cluster = Cluster({**WITH_GPU, "NodeID": "a"}, {**GONE, "NodeID": "b"})
     cluster.passes(900, waiting=2, avoided=["a"])
-    with pytest.raises(PlacementError, match="no node came in 900 s that could hold a trial"):
+    with pytest.raises(PlacementError, match="no node that can hold a trial started within 900 s"):
         cluster.passes(5, waiting=2, avoided=["a"])
 
 

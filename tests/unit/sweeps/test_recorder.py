@@ -176,7 +176,7 @@ def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledge
     assert looks[1][0] == ["PENDING", "PENDING", "RUNNING"]
 
 
-NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=2: no nodes came in time"}
+NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=2: no nodes started in time"}
 
 
 def test_a_trial_without_a_place_comes_again_while_another_is_in_a_long_epoch(ledger: Ledger) -> None:
@@ -204,7 +204,7 @@ def test_epochs_that_are_told_again_are_no_sign_of_a_place(ledger: Ledger) -> No
     ends.now = 904.0
     ends.end("a", "n", **NO_PLACE)
     assert ends.recorder.broken
-    with pytest.raises(PlacementError, match="no nodes came in time"):
+    with pytest.raises(PlacementError, match="no nodes started in time"):
         ends.recorder.conclude()
     assert next(iter(ledger)).need.cpus == 0.1
 

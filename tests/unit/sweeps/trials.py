@@ -70,7 +70,7 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
     if changes["x"] == "full":
         raise StorageError("/data: no space left on device")
     if changes["x"] == "no place" or (changes["x"] == "no place at first" and calls == 0):
-        raise PlacementError("train.workers=2: no nodes came in time")
+        raise PlacementError("train.workers=2: no nodes started in time")
     return {"calls": calls + 1}
 
 

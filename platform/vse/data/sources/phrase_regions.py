@@ -99,8 +99,8 @@ class PhraseRegions(Source):
         for image in whole.images:
             if image.id not in phrases:
                 rejects.append([image.id, "photograph without a box"])
-            elif len(mine := proposals.get(image.id, np.empty((0, 4)))):
-                _add(self._regions(image, phrases[image.id], mine[: config.number]), images, captions, boxes)
+            elif len(boxes_here := proposals.get(image.id, np.empty((0, 4)))):
+                _add(self._regions(image, phrases[image.id], boxes_here[: config.number]), images, captions, boxes)
             else:
                 without.append(image.id)
                 rejects.append([image.id, "photograph without proposals"])
@@ -149,9 +149,9 @@ class PhraseRegions(Source):
             chosen = keyed.permutation(config.seed, 0, f"background {image.id}", len(others))[: config.background]
             regions = cleaned(np.concatenate([*paired, others[np.sort(chosen)]]))
         captions, boxes = dict[str, list[Caption]](), list[Box]()
-        for number, (phrase, mine) in enumerate(zip(phrases, paired, strict=True)):
-            ids = [f"{image.id}#phrase{number}" + (f".{k}" if k else "") for k in range(len(mine))]
-            for id_, sides in zip(ids, mine, strict=True):
+        for number, (phrase, sides_of_phrase) in enumerate(zip(phrases, paired, strict=True)):
+            ids = [f"{image.id}#phrase{number}" + (f".{k}" if k else "") for k in range(len(sides_of_phrase))]
+            for id_, sides in zip(ids, sides_of_phrase, strict=True):
                 region = region_uri(image.id, sides)
                 captions.setdefault(region, []).append(Caption(id_, region, phrase.text))
             boxes += [Box(phrase.text, *map(float, sides), caption=ids[0]) for sides in phrase.boxes if ids]

@@ -123,27 +123,29 @@ class NeighboursTask(Task):
         fold = context.folds[number]
         images, captions = context.encoded(fold)
         texts = [context.split.captions[row].text for row in fold.captions]
-        said = [elements_of(each) for _, each in context.runs.parsed(texts)]
-        known = _known_images(context, number, said)
+        caption_elements = [elements_of(each) for _, each in context.runs.parsed(texts)]
+        facts = _known_images(context, number, caption_elements)
         of_captions = fold.caption_to_image
         vectors = context.runs.vectors(images, "images"), context.runs.vectors(captions, "captions")
-        of_images = _Measured(context, number, known.ids, np.arange(len(known.ids)))
-        of_texts = _Measured(context, number, known.ids, of_captions)
-        values = of_images.values(f"neighbours_{IMAGE}/{known.truth}", vectors[0], known.elements, self.config.number)
-        if known.truth != COMPONENTS:
-            elements = [known.elements[row] for row in of_captions.tolist()]
-            head = f"neighbours_{CAPTION}/{known.truth}"
+        of_images = _Measured(context, number, facts.ids, np.arange(len(facts.ids)))
+        of_texts = _Measured(context, number, facts.ids, of_captions)
+        values = of_images.values(f"neighbours_{IMAGE}/{facts.truth}", vectors[0], facts.elements, self.config.number)
+        if facts.truth != COMPONENTS:
+            elements = [facts.elements[row] for row in of_captions.tolist()]
+            head = f"neighbours_{CAPTION}/{facts.truth}"
             values |= of_texts.values(head, vectors[1], elements, self.config.number)
-        values |= of_texts.values(f"neighbours_{CAPTION}/{COMPONENTS}", vectors[1], said, self.config.number)
+        values |= of_texts.values(
+            f"neighbours_{CAPTION}/{COMPONENTS}", vectors[1], caption_elements, self.config.number
+        )
         if foreign is not None:
             head = f"neighbours_{FOREIGN}/{COMPONENTS}"
-            values |= of_texts.values(head, vectors[1], said, self.config.number, foreign)
+            values |= of_texts.values(head, vectors[1], caption_elements, self.config.number, foreign)
         if number == 0:
-            self._show_images(known, vectors[0])
-            self._show_captions("other images of the split", texts, vectors[1], said, of_captions, None)
+            self._show_images(facts, vectors[0])
+            self._show_captions("other images of the split", texts, vectors[1], caption_elements, of_captions, None)
             if foreign is not None:
                 named = ", ".join(map(stem, self.config.captions))
-                self._show_captions(named, texts, vectors[1], said, of_captions, foreign)
+                self._show_captions(named, texts, vectors[1], caption_elements, of_captions, foreign)
         return values
 
     def _foreign(self, context: Context) -> tuple[Tensor, list[Elements]]:
@@ -151,39 +153,39 @@ class NeighboursTask(Task):
         vectors = context.runs.vectors(context.runs.encode_texts(list(self.foreign)), "captions")
         return vectors, [elements_of(each) for _, each in context.runs.parsed(self.foreign)]
 
-    def _show_images(self, known: _Images, vectors: Tensor) -> None:
+    def _show_images(self, images: _Images, vectors: Tensor) -> None:
         """Keep some images with their neighbours for the picture."""
-        (members,) = membership(known.elements)
+        (members,) = membership(images.elements)
         every = Items(vectors, members, np.arange(len(vectors)))
         for row, nearest in _nearest(every, every, _drawn("images", len(vectors), SHOWN_IMAGES), self.config.number):
             shared = set_overlaps(members[[row]], members[nearest])[0] if nearest else []
             neighbours = [
-                (known.ids[each], float(overlap), _common(known.elements[row], known.elements[each]))
+                (images.ids[each], float(overlap), _common(images.elements[row], images.elements[each]))
                 for each, overlap in zip(nearest, shared, strict=True)
             ]
-            self._rows.append((known.ids[row], neighbours))
+            self._rows.append((images.ids[row], neighbours))
 
     def _show_captions(
         self,
         title: str,
         texts: Sequence[str],
         vectors: Tensor,
-        said: Sequence[Elements],
+        elements: Sequence[Elements],
         groups: np.ndarray,
         foreign: tuple[Tensor, list[Elements]] | None,
     ) -> None:
         """Keep some captions with their neighbours for the tables; of captions of the same words one is shown."""
-        others, known, candidates = (vectors, said, texts) if foreign is None else (*foreign, self.foreign)
-        mine, theirs = membership(said, known)
+        others, known, candidates = (vectors, elements, texts) if foreign is None else (*foreign, self.foreign)
+        members, other_members = membership(elements, known)
         apart = groups if foreign is None else np.full(len(others), -1)
         drawn = _drawn("captions", len(vectors), SHOWN_CAPTIONS)
         rows = []
-        for row, found in _nearest(
-            Items(vectors, mine, groups), Items(others, theirs, apart), drawn, 5 * NEAREST_CAPTIONS
+        for row, nearest_rows in _nearest(
+            Items(vectors, members, groups), Items(others, other_members, apart), drawn, 5 * NEAREST_CAPTIONS
         ):
-            distinct = {" ".join(words(candidates[each])): each for each in reversed(found)}
-            kept = sorted(distinct.values(), key=found.index)[:NEAREST_CAPTIONS]
-            overlaps = set_overlaps(mine[[row]], theirs[kept])[0].tolist() if kept else []
+            distinct = {" ".join(words(candidates[each])): each for each in reversed(nearest_rows)}
+            kept = sorted(distinct.values(), key=nearest_rows.index)[:NEAREST_CAPTIONS]
+            overlaps = set_overlaps(members[[row]], other_members[kept])[0].tolist() if kept else []
             nearest = tuple((candidates[each], overlap) for each, overlap in zip(kept, overlaps, strict=True))
             rows.append(CaptionNeighbours(texts[row], nearest))
         self._tables[title] = rows
@@ -227,14 +229,14 @@ class _Measured:
         candidates = rows if foreign is None else np.flatnonzero([bool(each) for each in foreign[1]])
         if not len(rows) or not len(candidates):
             return {}
-        known = [elements[row] for row in rows.tolist()]
+        with_elements = [elements[row] for row in rows.tolist()]
         if foreign is None:
-            (members,) = membership(known)
+            (members,) = membership(with_elements)
             items = others = Items(vectors[torch.as_tensor(rows)], members, self.image[rows])
         else:
-            members_here, theirs = membership(known, [foreign[1][row] for row in candidates.tolist()])
-            items = Items(vectors[torch.as_tensor(rows)], members_here, self.image[rows])
-            others = Items(foreign[0][torch.as_tensor(candidates)], theirs, np.full(len(candidates), -1))
+            own_members, other_members = membership(with_elements, [foreign[1][row] for row in candidates.tolist()])
+            items = Items(vectors[torch.as_tensor(rows)], own_members, self.image[rows])
+            others = Items(foreign[0][torch.as_tensor(candidates)], other_members, np.full(len(candidates), -1))
         overlap, random = neighbour_overlaps(items, others, number)
         has_neighbours = ~np.isnan(overlap)
         if not has_neighbours.any():
@@ -249,7 +251,7 @@ class _Measured:
         return values
 
 
-def _known_images(context: Context, number: int, said: Sequence[Elements]) -> _Images:
+def _known_images(context: Context, number: int, of_captions: Sequence[Elements]) -> _Images:
     """What is known of the images of a fold: scene graphs, else categories of boxes, else components of captions."""
     fold, runs = context.folds[number], context.runs
     ids = [context.split.images[row].id for row in fold.images]
@@ -260,7 +262,7 @@ def _known_images(context: Context, number: int, said: Sequence[Elements]) -> _I
     if any(labels):
         return _Images(ids, labels, CATEGORIES)
     together: list[set[tuple[str, ...]]] = [set() for _ in ids]
-    for image, elements in zip(fold.caption_to_image.tolist(), said, strict=True):
+    for image, elements in zip(fold.caption_to_image.tolist(), of_captions, strict=True):
         together[image] |= elements
     return _Images(ids, list(together), COMPONENTS)
 
@@ -277,8 +279,8 @@ def _nearest(queries: Items, candidates: Items, drawn: np.ndarray, number: int) 
     for rows, scores, allowed in score_blocks(some, candidates):
         masked = scores.masked_fill(~allowed, -torch.inf)
         values, best = best_candidates([(place, masked)], number)
-        for row, mine, positions in zip(drawn[rows].tolist(), values.tolist(), best.tolist(), strict=True):
-            yield row, [each for value, each in zip(mine, positions, strict=True) if value > -np.inf]
+        for row, best_values, positions in zip(drawn[rows].tolist(), values.tolist(), best.tolist(), strict=True):
+            yield row, [each for value, each in zip(best_values, positions, strict=True) if value > -np.inf]
 
 
 def _common(one: Elements, other: Elements, most: int = 3) -> str:

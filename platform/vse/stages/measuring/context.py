@@ -18,9 +18,9 @@ def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members
     context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
     wanted = {kind for task in here.values() for kind in task.adversaries}
     if wanted:
-        taken = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
+        rows = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
         context.known = {
-            kind: members.attacks([of_captions(each, taken) for each in made])
+            kind: members.attacks([of_captions(each, rows) for each in made])
             for kind, made in plan.adversaries[part.name].items()
             if kind in wanted
         }

@@ -155,8 +155,8 @@ class ShardedScores:
         """What the images and true captions of a fold meet among each other."""
         own = torch.as_tensor(self.context.folds[fold].caption_to_image, dtype=torch.int64, device=self.plan.device)
         number = len(shards.shards_of(len(own), self._size))
-        found = self._computed(self._work(fold), number, "score true pairs of shards")
-        pairs = torch.from_numpy(np.concatenate([result["pairs"] for result in found])).to(self.plan.device)
+        results = self._computed(self._work(fold), number, "score true pairs of shards")
+        pairs = torch.from_numpy(np.concatenate([result["pairs"] for result in results])).to(self.plan.device)
         counter = RetrievalCounter(pairs, own, len(self.context.folds[fold].images))
         work = self._work(fold, pairs.cpu().numpy())
         return shards.added(counter, self._computed(work, number, "count shards"), self._size)
