@@ -21,7 +21,7 @@ SPARE = 8  # words tried beyond those asked for
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NegativeCounts:
-    """How many negatives of each type a positive component meets; the published counts are the defaults (A.1)."""
+    """Numbers of negatives of each type for a positive component; the published counts are the defaults (A.1)."""
 
     nouns: int = 16
     attribute_words: int = 8

@@ -116,7 +116,7 @@ class WordPools:
 
     @classmethod
     def from_json(cls, data: bytes, where: str = "word pools") -> "WordPools":
-        """Read back what `to_json` wrote; raises InputError naming `where`."""
+        """Parse the output of `to_json`; raises InputError naming `where`."""
         try:
             raw = json.loads(data)
             return cls(training=_pool(raw["training"]), attack_only=_pool(raw["attack_only"]))

@@ -72,7 +72,7 @@ def _value(value: Any, kind: Any, where: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedLists:
-    """Lists that several attacks read. The file says what they are."""
+    """Word lists that several attacks read. The TOML file describes them."""
 
     published_attributes: tuple[str, ...]
     published_similar_attributes: Groups

@@ -35,7 +35,7 @@ HEADS = ("tagger", "morphologizer", "parser")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingConfig:
-    """Everything that decides the trained pipeline, besides the treebank."""
+    """All settings of the trained pipeline, besides the treebank."""
 
     seed: int = knob(1, "seed of initial weights, order and variations", low=0)
     num_epochs: int = knob(9, "passes over the treebank", low=1)

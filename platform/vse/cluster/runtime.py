@@ -80,7 +80,7 @@ def cluster_address(config: Config) -> str | None:
 
 
 def cluster_of(config: Config) -> Cluster | None:
-    """Gives the cluster to join; None if there is none, for work that no Ray of its own is started for."""
+    """A function that joins the cluster; None if there is none, for work for which no local Ray is started."""
     return functools.partial(running_ray, config) if cluster_address(config) is not None else None
 
 
@@ -201,7 +201,7 @@ def _start(config: Config, scratch: Path) -> None:
 
 
 def _store_mib(shared_memory: Path = Path("/dev/shm")) -> int:
-    """A limit, not a reservation: pages are taken when objects come.
+    """Limit of the object store in MiB. It is no reservation: pages are allocated when objects are stored.
 
     With room for fewer than some ten shards Ray Data holds extraction back: at 256 MiB to a third of its rate.
     """

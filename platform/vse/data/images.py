@@ -1,4 +1,4 @@
-"""The only reader of images: what a URI points to becomes an 8-bit RGB picture, or a reason why it does not."""
+"""The only reader of images: turns a URI into an 8-bit RGB picture, or into the reason why it cannot be read."""
 
 import errno
 import io

@@ -78,7 +78,7 @@ class Box:
 
 
 class StoredBoxes(Mapping[str, tuple[Box, ...]]):
-    """Boxes by image id in a folder of records, read when the first is asked for: training needs none.
+    """Boxes by image id in a folder of records, read at the first access, because training needs none.
 
     Args:
         folder: Of the records.

@@ -144,7 +144,7 @@ class Source(ABC):
 
     @staticmethod
     def true_pairs(records: Records, split: str) -> np.ndarray:
-        """Which captions of a split are true of which images, described or not: bool (images, captions)."""
+        """bool (images, captions): whether each caption of a split is true of each image, not only of its own."""
         raise TypeError("this source does not know what is true of its images")
 
     @staticmethod

@@ -46,7 +46,7 @@ ROUNDING = 1e-6  # of single-precision cosines, generously
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlphaPoint:
-    """What one α gives: plain retrieval and every attack."""
+    """Results at one α: plain retrieval and every attack."""
 
     alpha: float
     retrieval: Retrieval
@@ -257,7 +257,7 @@ def _attacked(counters: AlphaCounters, images: Encoded, adversaries: AttackSet, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AlphaRule:
-    """Stated before any α is looked at: among α whose plain rsum is close to the best, the most robust one.
+    """Rule that is fixed before α is measured: of the α whose plain rsum is close to the best, the most robust one.
 
     Close means within `within` points, or within one standard error (over seeds, at the best α) when
     `standard_error` is set, as on small sets of photographs.

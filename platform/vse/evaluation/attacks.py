@@ -176,7 +176,7 @@ def attack(
     A block of adversaries is scored with its own images and with all of them before the next is looked at.
 
     Returns:
-        What the images meet, and the score of each adversary with its own image.
+        Results of the images against all candidates, and the score of each adversary with its own image.
     """
     blocks = blocks or blocks_for(model, images, len(adversaries.caption))
     count = AttackCount(model, images, counter, adversaries, settings, blocks)
@@ -209,7 +209,7 @@ class AttackCount:
             self._attacked.add_distractors(scores, rows)
 
     def result(self) -> tuple[Attacked, OwnScores]:
-        """What the images meet, and the score of each adversary with its own image."""
+        """Results of the images against all candidates, and the score of each adversary with its own image."""
         own = self._own
         wins = pair_wins(self.counter.pairs[own.caption], own.scores, self.counter.ties)
         return Attacked(i2t=self._attacked.result().i2t, wins=wins, image=own.image), own

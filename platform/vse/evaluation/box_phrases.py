@@ -1,4 +1,4 @@
-"""What annotated boxes can be asked for: nouns, attributes with a noun, relations of scenes, phrases of captions."""
+"""Texts that annotated boxes can ground: nouns, attributes with a noun, relations of scenes, phrases of captions."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class BoxPhrase:
 
 
 def box_phrases(boxes: Sequence[Box], uri: str = "") -> Iterator[BoxPhrase]:
-    """Everything that the boxes of one image can be asked for, each once.
+    """All texts that the boxes of one image can ground, each once.
 
     A box of a caption gives a phrase, any other its label as a noun, and a pair with each attribute. All boxes of the
     same text count. A `scene:` address adds the relations that are true of the scene, as "subject word object", with

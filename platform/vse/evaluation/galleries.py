@@ -1,4 +1,4 @@
-"""What a gallery shows: the best candidates of some queries, and what a wrong one says that no right one does."""
+"""Content of a gallery: the best candidates of some queries, and the content of wrong ones that no right one has."""
 
 from collections.abc import Iterable, Iterator
 

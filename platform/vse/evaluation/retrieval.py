@@ -62,7 +62,7 @@ def blocks_within(free: int, num_images: int, num_captions: int) -> Blocks:
 
 
 def blocks_for(model: "ScoresParts", images: Encoded, num_captions: int) -> Blocks:
-    """Blocks for encoded items where they are: as much as a GPU has memory for, on a CPU what its cache likes.
+    """Blocks for encoded items where they are: as large as the memory of a GPU allows, or as suits the cache of a CPU.
 
     A model that compares pair by pair (`Family.pairwise`) divides blocks by itself, and keeps the default ones.
     """

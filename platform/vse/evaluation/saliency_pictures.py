@@ -126,7 +126,7 @@ def _row(
     saliency: Saliency,
     changed: Sequence[int],
 ) -> int:
-    """Draw what one run makes of a caption; returns where the next may begin."""
+    """Draw the result of one run for a caption; returns the position of the next row."""
     (left, top), pen, height = place, ImageDraw.Draw(canvas), 0
     if saliency.image is not None:
         rows, columns = saliency.image.shape if picture is None else picture.size[::-1]

@@ -218,7 +218,7 @@ def holm(p_values: Mapping[str, float], registered: int = 0) -> dict[str, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The answer to a claim: `holds`, `does not hold` or `undecided`, with what it rests on.
+    """The answer to a claim: `holds`, `does not hold` or `undecided`, with the evidence for it.
 
     `detectable` is the smallest effect of one comparison that could have been seen with a power of 80 %, after Holm's
     correction at its strictest step; it matters when the answer is undecided.

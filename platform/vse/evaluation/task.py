@@ -1,4 +1,4 @@
-"""What an evaluation task is: its keys, what it needs, its metrics as data, and how it measures a split.
+"""Evaluation tasks: their keys, requirements, metrics as data, and how they measure a split.
 
 A task is one file of `vse.evaluation.tasks` that registers itself. Names in files, in MLflow and on pages, the order of
 tables and their headings come from its `metrics`.
@@ -39,7 +39,7 @@ class AdversarialTexts:
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """What the queries of one fold met: the ranks, and images and captions by their positions in the split.
+    """Ranks of the queries of one fold, with images and captions by their positions in the split.
 
     Args:
         name: Begins the names of the metrics that the queries make: `i2t`, `attack_object`.
@@ -60,7 +60,7 @@ class Queries:
 
 @dataclass(frozen=True, eq=False)
 class UnitValues:
-    """A metric of one fold by what is drawn with replacement for its interval: 100 times the sum of hits / queries.
+    """A metric of one fold by the units that the bootstrap resamples: 100 times the sum of hits / queries.
 
     Args:
         metric: Its name.
@@ -86,7 +86,7 @@ class Shards(Protocol):
     """Counts retrieval and attacks of the folds of a split in shards, in this process or in others."""
 
     def counter(self, fold: int) -> RetrievalCounter:
-        """What the images and true captions of a fold meet among each other."""
+        """Counted retrieval between the images and the true captions of a fold."""
         ...
 
     def attacked(
@@ -151,13 +151,13 @@ class Context:
 
     @cached_property
     def counters(self) -> tuple[RetrievalCounter, ...]:
-        """For each fold what its images and true captions meet among each other; attacks continue from it."""
+        """Counted retrieval between images and true captions for each fold, to which attacks add their captions."""
         if self.shards is not None:
             return tuple(map(self.shards.counter, range(len(self.folds))))
         return tuple(count_retrieval(self.model, *self.encoded(fold), fold.caption_to_image) for fold in self.folds)
 
     def adversaries(self, kind: str, words: Iterable[str]) -> Iterator[tuple[str, AdversarialTexts]]:
-        """(words, adversaries) of a kind, for the words of which there are any."""
+        """(words, adversaries) of a kind, for each choice of words that has any."""
         for each in dict.fromkeys(words):
             if (kind, each) in self.known:
                 yield each, self.known[kind, each]
@@ -195,7 +195,7 @@ class Context:
     def record(
         self, name: str, fold: int, ranks: Ranks, pairs: np.ndarray | None = None, *, captions: bool = False
     ) -> None:
-        """Keep what each query met, from which `jobs/compare.py` has its intervals.
+        """Keep the result of each query, from which `jobs/compare.py` computes intervals.
 
         Args:
             name: Begins the names of the metrics that the queries make.
@@ -210,7 +210,7 @@ class Context:
         self.queries.append(Queries(name, fold, ranks, images, sought, lost))
 
     def record_values(self, metric: str, fold: int, units: Sequence[str], hits: ArrayLike, queries: ArrayLike) -> None:
-        """Keep a metric by unit, from which its interval and differences between runs come.
+        """Keep a metric by unit, from which its interval and differences between runs are computed.
 
         The value of the metric must be 100 times the sum of hits / the sum of queries, mean over folds. For a mean of
         one value per unit, give the values as `hits` and ones as `queries`.
@@ -250,7 +250,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Capability:
-    """Something that a task needs. A table says "n/a: needs NAME" if a subject has it not."""
+    """Something that a task needs. A table says "n/a: needs NAME" if a subject lacks it."""
 
     name: str
     of: Callable[[Subject], bool]
@@ -273,7 +273,7 @@ class Scope(Enum):
 
 
 class Task(ABC):
-    """Base of all tasks. The first line of a task's docstring is what `--help` says of it.
+    """Base of all tasks. `--help` shows the first line of a task's docstring.
 
     Attributes:
         Config: Its keys, below `measure.<task>`.

@@ -21,7 +21,7 @@ class Work(ABC):
     @cached_property
     @abstractmethod
     def digits(self) -> str:
-        """Fingerprint of everything that decides the results, except the number."""
+        """Fingerprint of everything that determines the results, except the number."""
 
     @abstractmethod
     def compute(self, number: int, device: torch.device) -> Arrays:

@@ -62,14 +62,14 @@ def grid_tokens(tokens: Tensor, prefix: int) -> Tensor | None:
 
 
 class EncoderTrunk(nn.Module, ABC):
-    """Base of the trunks: computes the outputs that are asked for."""
+    """Base of the trunks: computes the requested outputs."""
 
     def __init__(self, outputs: Sequence[str]) -> None:
         super().__init__()
         self.outputs = tuple(outputs)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """The outputs by name; one that the network cannot give is left out."""
+        """The outputs by name, without those that the network does not have."""
         features = self.features(x)
         return {name: features[name] for name in self.outputs if name in features}
 

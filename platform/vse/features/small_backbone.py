@@ -80,7 +80,7 @@ class SmallBackbone(Backbone):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """`random` weights are a control: how much an untrained network gives."""
+        """`random` weights are a control: an untrained network."""
 
         weights: str = knob("shipped", "shipped, random, or a weights file of this architecture (path or s3://)")
         seed: int = knob(0, "seed of random weights", low=0, only="weights=random")

@@ -37,7 +37,7 @@ class TunedBackbone(Backbone):
         self.transform = self.of.transform
 
     def identity(self) -> dict[str, Any]:
-        """Names the weights by their SHA-256; what the training began with plays no part."""
+        """Names the weights by their SHA-256, regardless of the initial weights of the training."""
         return {
             "backbone": "tuned",
             "of": to_dict(self.config.of) | {"name": registry.name_of("backbone", self.config.of)},

@@ -141,7 +141,7 @@ def _of_split(embedder: Embedder, data: SplitData) -> dict[str, _Table]:
 
 
 def _facts(embedder: Embedder, options: IndexOptions, among: str) -> dict[str, str]:
-    """What the table says about its vectors."""
+    """Metadata of the table about its vectors."""
     facts = {"run": options.run, "family": registry.name_of("family", embedder.trained.config.model)}
     facts |= {"among": among, "weights": embedder.trained.weights, "score": "inner product"}
     return facts if embedder.alpha is None else {**facts, "alpha": f"{embedder.alpha:g}"}

@@ -231,7 +231,7 @@ class Family(nn.Module):
         raise TypeError(f"{type(self).__name__} has no vectors of regions")
 
     def encode_queries(self, batch: Batch) -> Encoded:
-        """Codes of texts that are looked for in regions, by default those of captions."""
+        """Codes of texts to localise in regions, by default the codes of captions."""
         return self.encode_captions(batch)
 
     def relevance(
@@ -259,12 +259,11 @@ class Family(nn.Module):
         raise TypeError(f"{type(self).__name__} has no attention over regions")
 
     def phases(self) -> tuple[Phase, ...]:
-        """Phases of a step in order: one over all parameters, unless a family has an adversary or is not trained by
-        steps."""
+        """Phases of a step in order: one over all parameters, unless a family overrides it (adversarial, untrained)."""
         return (Phase("all", None, trainable(self)),)
 
     def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
-        """Fit what is fitted in closed form before the first step, by default the scale of vectors of captions.
+        """Fit the parts with a closed form before the first step, by default the scale of sentence vectors.
 
         Args:
             batches: each call iterates over all training captions once, in order. For a family that reads states, the

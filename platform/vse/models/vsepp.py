@@ -77,7 +77,7 @@ class VSEPP(Family):
 
     @classmethod
     def requires(cls, config: "VSEPP.Config") -> Inputs:
-        """The configured image features, and what is read of captions.
+        """The configured image features, and the inputs read from captions.
 
         Raises:
             InputError: for a setting of the other image features, which would change nothing.

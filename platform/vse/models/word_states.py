@@ -67,7 +67,7 @@ class ProjectedStates(nn.Module):
 
 
 def word_layers(context: Context, config: Any) -> tuple[WordTable | EncodedWords, WordStates | ProjectedStates]:
-    """What a family with vectors of words reads of captions, and what it makes of that at every word.
+    """(table or encoder states that a family reads for words, layer that computes a state at every word).
 
     Args:
         context: of the data.

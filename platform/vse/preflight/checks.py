@@ -9,7 +9,7 @@ State = Literal["ok", "problem", "not checked"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row of the table. `detail` says what is there and, for a problem, what would be right."""
+    """One row of the table. `detail` has the value and, for a problem, the expected one."""
 
     what: str
     where: str

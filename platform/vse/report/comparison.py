@@ -174,7 +174,7 @@ class MetricDifferences:
 
     @property
     def metric(self) -> Metric:
-        """Which metric of which task."""
+        """The metric of this line."""
         return self.key.metric
 
 

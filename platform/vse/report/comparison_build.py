@@ -118,7 +118,7 @@ def foresee_comparison(request: Request) -> Iterator[str]:
 
 
 def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[System, ...], list[str]]:
-    """The systems, and notes on what is left out.
+    """The systems, and notes on omitted runs and tasks.
 
     Raises InputError for fewer than two runs, a run that is missing or not trained, and tasks without outcomes.
     """

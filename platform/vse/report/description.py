@@ -59,7 +59,7 @@ def response_headline(results: ResponseResults) -> str:
 
 
 def response_text(results: ResponseResults) -> str:
-    """The best points of a sweep of trainings, the answers to claims, and what is missing."""
+    """The best points of a sweep of trainings, the answers to claims, and the missing trials."""
     base = results.at_base()
     ranked = sorted(results.complete, key=lambda point: point.objective.mean, reverse=True)[:_POINTS]
     shown = [*ranked, *([base] if base is not None and base not in ranked else [])]

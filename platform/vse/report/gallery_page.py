@@ -256,7 +256,7 @@ def build_gallery(request: Request) -> str:
 
 
 def planned(workspace: Workspace, options: GalleryOptions) -> MeasurePlan:
-    """The measurement of which a gallery shows queries. Raises InputError as `build_gallery` does."""
+    """The measurement whose queries a gallery shows. Raises InputError as `build_gallery` does."""
     return plan_measure(_checked(workspace, options), workspace, TASKS, options.measure)
 
 

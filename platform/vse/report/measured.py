@@ -127,7 +127,7 @@ def run_metrics(run: Folder) -> dict[MetricKey, float]:
 
 
 def run_intervals(run: Folder) -> dict[MetricKey, tuple[float, float]]:
-    """The 95 % intervals of what `run_metrics` gives, if there are any."""
+    """The 95 % intervals of the metrics of `run_metrics`, if there are any."""
     intervals = dict[MetricKey, tuple[float, float]]()
     for measured in _measures(run):
         name, options = measured["task"], measured["options"]

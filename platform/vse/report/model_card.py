@@ -25,7 +25,7 @@ NOT_STATED = "not stated; read the terms of the data set before you pass the mod
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CardOptions:
-    """What the model card says, and where the model goes."""
+    """Content of the model card, and the repository to upload to."""
 
     license: str = knob("", "licence under which you pass the model on, as the hub abbreviates it: cc-by-4.0")
     data_license: str = knob("", "licence of the data set, in words")
@@ -86,7 +86,7 @@ def publish(folder: Folder, options: CardOptions) -> None:
 
 
 def _facts(run: Folder, config: RunConfig, options: CardOptions) -> Iterator[tuple[str, str]]:
-    """Name and value of what the model was made from."""
+    """Names and values of the data and parts that the model was made from."""
     settings = flatten(config)
     yield "data set", registry.name_of("source", config.data)
     yield "licence of the data", options.data_license or NOT_STATED
@@ -103,7 +103,7 @@ def _facts(run: Folder, config: RunConfig, options: CardOptions) -> Iterator[tup
 
 
 def _name_alone(value: Any) -> str:
-    """A name, or the last part of a path: where files lie on a machine is nobody else's concern."""
+    """A name, or the last part of a path: local folders are not published."""
     return str(value or "").rstrip("/").rpartition("/")[2]
 
 

@@ -79,7 +79,7 @@ class ReportedRun:
     met: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
 
     def met_by(self, metrics: Container[str], label: str) -> dict[str, str]:
-        """Fingerprints of what the numbers of some metrics of a split are of."""
+        """Fingerprints of the data and adversaries behind some metrics of a split."""
         tasks = dict.fromkeys(key.task for key in self.metrics if key.label == label and key.metric.name in metrics)
         return {f"{task} {key}": each for task in tasks for key, each in self.met.get((task, label), {}).items()}
 

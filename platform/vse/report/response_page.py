@@ -85,7 +85,7 @@ def response_page(
     made_with: Provenance,
     preset_command: str,
 ) -> str:
-    """The page: what was searched, the best point with its command, claims, every point, what failed.
+    """The page: the search space, the best point with its command, claims, all points, and failed trials.
 
     Args:
         results: The sweep.

@@ -127,7 +127,7 @@ def _captions(workspace: Workspace, subject: _Subject, options: SaliencyFigureOp
 
 
 def _attacked(workspace: Workspace, run: str, subject: _Subject) -> dict[str, str]:
-    """The first caption of an image, and the first adversary of each attack on it, as tasks of `run` meet them."""
+    """The first caption of an image, and the first adversary of each attack on it, as in the tasks of `run`."""
     plan = plan_measure(
         [workspace.existing("runs", run, "runs")], workspace, TASKS, MeasureOptions(splits=(subject.split,))
     )

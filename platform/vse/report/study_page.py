@@ -124,7 +124,7 @@ def plain_columns() -> tuple[Column, ...]:
 
 
 def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
-    """R@1 under each attack and the share of pairs that come out right, of the attacks that were measured."""
+    """R@1 under each attack and pair accuracy, of the attacks that were measured."""
     named = [(f"attack_{kind}", kind, "UniVSE's attacks") for kind in ATTACKS]
     named += [(f"attack_contrast_{kind}", kind, "VSE-C's attacks") for kind in contrast_classes()]
     own = [Column(f"own_pool_{kind}/r1", kind, "VSE-C's, own pool: R@1") for kind in contrast_classes()]

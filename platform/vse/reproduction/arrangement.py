@@ -245,7 +245,7 @@ def preset_at(published: str, scale: str) -> str:
 
 
 def _changes(options: ReproduceOptions, row: PublishedRow, two: bool) -> tuple[dict[str, Any], str]:
-    """Settings of the data and inputs of a row's training, and what it lacks of them."""
+    """Settings of the data and inputs of a row's training, and the inputs that are missing."""
     if options.scale == SCENES:
         return ({f"data.{key}": v for key, v in _SECOND.items()} if two and row.train == "Flickr30k" else {}), ""
     roots = {benchmark: _root(options, benchmark) for benchmark in (row.train, row.test)}

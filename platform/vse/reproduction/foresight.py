@@ -1,4 +1,4 @@
-"""What a reproduction will take: trainings that are there, trainings to come with their hours, and what is absent."""
+"""Cost of a reproduction: finished trainings, further trainings with their hours, and missing rows."""
 
 from collections.abc import Iterator, Sequence
 

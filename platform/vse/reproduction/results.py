@@ -73,7 +73,7 @@ class _Measured:
             self._tables.append(joined)
 
     def met(self) -> dict[str, str]:
-        """Fingerprints of what the numbers are of."""
+        """Fingerprints of the data and adversaries behind the numbers."""
         return {
             f"{task} {key}" if key == "content" else key: digits
             for task, labels in self.each[0]["met"].items()

@@ -151,7 +151,7 @@ def _shards(captions: Sequence[Any]) -> list[list[Any]]:
 
 
 def _parsed(row: ShardRow) -> ParsedCaption:
-    """Components are derived again where the work is done: as cheap as sending them."""
+    """Components are derived again in the worker, which costs no more than sending them."""
     caption, image, text, parse = row
     return ParsedCaption(id=caption, image=image, text=text, parse=parse, components=extract(parse))
 

@@ -1,4 +1,4 @@
-"""The describe stage: the records of a source, kept in the workspace, and what is said of them."""
+"""The describe stage: the records of a source, stored in the workspace, and log lines about them."""
 
 import functools
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
-    """Stage 1: the records of the configured source, kept in datasets/<name>. What was left out is told once.
+    """Stage 1: the records of the configured source, kept in datasets/<name>. What it omits is logged once.
 
     A job's driver asks the source; processes that were told which records it gave read these.
     """
@@ -50,7 +50,7 @@ def _kept(folder: Folder) -> Records:
 
 
 def without(records: Records, rejected: Set[str]) -> Records:
-    """The records less some images, their regions, and the captions of both."""
+    """The records without some images, their regions, and the captions of both."""
     if not rejected:
         return records
     images = tuple(image for image in records.images if not {image.id, split_uri(image.id)[0]} & rejected)
@@ -83,7 +83,7 @@ def sizes(records: Records) -> str:
 
 
 def of_data(records: Records) -> Iterator[str]:
-    """What a dry run says of a data set, and what it has not looked at."""
+    """Lines of a dry run on a data set, and on what it has not checked."""
     yield sizes(records)
     if line := left_out(records):
         yield line

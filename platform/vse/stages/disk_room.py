@@ -10,7 +10,7 @@ _GIB = 1 << 30
 
 
 def check_room(workspace: Workspace, wanted: int, what: str) -> None:
-    """Check that the disk has so many bytes, less the features that are there already.
+    """Check that the disk has room for this many bytes, minus the features that exist already.
 
     Args:
         workspace: one on S3 passes.

@@ -127,7 +127,7 @@ def _features_question(config: RunConfig) -> list[object]:
 def stored_features(
     config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...], ray: RayConfig | None = None
 ) -> StoredFeatures:
-    """What `extract_features` gives, for training to read; made again if a damaged file shows."""
+    """The features of `extract_features` for training; extracted again if a file is damaged."""
     make = functools.partial(extract_features, config, workspace, records, outputs, ray)
     store, cache = make(), str(workspace.cache().local())
     pooled, with_geometry = regions_from_maps(config), getattr(config.data, "geometry", False)
@@ -291,7 +291,7 @@ class _Work:
     shapes: dict[str, tuple[int, ...]] | None = None
 
     def address(self, image: str) -> str:
-        """Where the image of that id is looked for."""
+        """The address from which the image with this id is read."""
         return below(self.root, file_of(next(each.uri for each in self.records.images if each.id == image))[0])
 
     @property

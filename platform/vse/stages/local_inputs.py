@@ -81,7 +81,7 @@ def check_training(
 def check_reach(
     config: RunConfig, workspace: str, ray: RayConfig, outputs: tuple[str, ...] = (), *, captions: bool = True
 ) -> Iterator[str]:
-    """What is read on other nodes of the cluster that the job belongs to, in a line each; none if there are none.
+    """One line for each file or folder that other nodes of the job's cluster read; none without other nodes.
 
     outputs: of extraction, by default what the family reads. captions: whether they may be parsed. Raises InputError
     for a local file or folder that some node has not, or has otherwise, and where no other node is there to show it.

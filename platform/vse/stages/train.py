@@ -109,7 +109,7 @@ def run_training(
     report: Report | None = None,
     ray: RayConfig | None = None,
 ) -> Result:
-    """Train to the end and return the result; a finished run returns at once, a killed one goes on.
+    """Train to the end and return the result. A finished run returns at once; a killed run continues.
 
     One worker trains in this process if that has the GPUs it asks for, else in a Ray task; more are Ray Train's. All
     write to the same directory, which this process locks: of several that want the run, one trains and the others wait
@@ -179,7 +179,7 @@ def _train(
 
 
 def _warn_damaged(folder: Folder) -> None:
-    """Say which checkpoints cannot be used, and from where they are made again."""
+    """Log the damaged checkpoints, and the checkpoint from which training continues."""
     checkpoints = Checkpoints(folder.child("checkpoints"))
     if damaged := checkpoints.damaged():
         newest = checkpoints.newest()
@@ -350,7 +350,7 @@ def run_worker(arguments: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def training_device(train: TrainConfig) -> torch.device:
-    """Where a worker trains, with arithmetic settled. Raises InputError if it asks for a GPU and there is none."""
+    """The device of a worker, set to reproducible arithmetic. Raises InputError if it needs a GPU and has none."""
     if train.gpus_per_worker and not torch.cuda.is_available():
         raise InputError(f"train.gpus_per_worker={train.gpus_per_worker:g}: torch finds no GPU on {platform.node()}")
     device = torch.device("cuda" if train.gpus_per_worker else "cpu")

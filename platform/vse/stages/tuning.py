@@ -1,4 +1,4 @@
-"""Fine-tuning within a run: what it asks of a configuration, its first weights, its pixels, its validation."""
+"""Fine-tuning within a run: its checks of the configuration, initial weights, pixels and validation."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -89,7 +89,7 @@ def start_of(config: RunConfig, workspace: Workspace) -> Folder | None:
 
 
 def start_fingerprint(config: RunConfig, workspace: Workspace) -> dict[str, str]:
-    """What a run's identity says of its warm start; nothing if it has none."""
+    """The part of a run's identity for its warm start; empty without one."""
     checkpoint = start_of(config, workspace)
     return {} if checkpoint is None else {"warm_start": weights_of(checkpoint)[:16]}
 

@@ -181,7 +181,7 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
 
 
 def _note_use(path: Path) -> None:
-    """Set the time of access, which decides what is removed first. The time of writing identifies a copy and stays."""
+    """Set the time of access, by which the cache evicts. The time of writing identifies a copy and is kept."""
     with contextlib.suppress(OSError):
         os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 

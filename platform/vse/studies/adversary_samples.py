@@ -177,7 +177,7 @@ class Truths:
 
 
 def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOptions) -> list[Truths] | None:
-    """A row for every kind; None if the source does not know what is true."""
+    """A row for every kind; None if the source does not know which captions are true."""
     source = source_of(config.data)
     if not source.knows_truth:
         return None

@@ -40,7 +40,7 @@ class Insensitive:
         return tuple(arm_name(key, value) for key in self.keys for value in self.values)
 
     def claim(self) -> Claim:
-        """As comparisons: every arm less the mean of all above -within, and the other way round."""
+        """As comparisons: every arm minus the mean of all is above -within, and the mean minus every arm too."""
         share = 1 / len(self.arms)
         comparisons = [
             Comparison(

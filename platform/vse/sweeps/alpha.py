@@ -133,7 +133,7 @@ class AlphaPlan(SweepPlan):
             )
 
     def outcome(self, call: SweepCall) -> Outcome:
-        """The curve over the seeds whose trials have all finished; without such a seed, what is missing."""
+        """The curve over the seeds whose trials have all finished; if there is no such seed, the missing trials."""
         finished: dict[tuple[str, int], Entry] = {}
         missing: dict[int, str] = {}
         for changes in self.trials(call.ledger, call.material):

@@ -104,7 +104,7 @@ class Resources:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caps:
-    """Keys of a sweep that limit what it spends, over all calls."""
+    """Keys that limit the cost of a sweep over all calls."""
 
     max_seconds: float = knob(0.0, "start no trial that would take trials past this many seconds; 0: no limit", low=0)
     max_gpu_hours: float = knob(
@@ -157,7 +157,7 @@ class Budget:
         )
 
     def lines(self, costs: Iterable[Cost]) -> list[str]:
-        """One line for each cap, with what was spent of it, for a dry run."""
+        """One line for each cap with the amount used, for a dry run."""
         spent = list(costs)
         return [
             f"cap: {limit:g} {unit}, {sum(seconds * rate(had) for seconds, had in spent):.3g} spent; what runs then "

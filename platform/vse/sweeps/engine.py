@@ -47,7 +47,7 @@ _NAMED = 6  # trials that a log line names
 
 
 def run_sweep_job(request: Request, make_plan: Callable[[Request], SweepPlan]) -> str:
-    """Run what is missing of a sweep, write its report, and return the path of its `summary.json`.
+    """Run the missing trials of a sweep, write its report, and return the path of its `summary.json`.
 
     Args:
         request: The user's request.
@@ -119,7 +119,7 @@ class Sweep:
         return self.folder.name
 
     def run(self, lease: LeaseHandle, started: float, mlflow: str) -> str:
-        """Run what is missing, write the report, and return the summary's path. A finished sweep is left alone.
+        """Run the missing trials, write the report, and return its summary's path. A finished sweep is not changed.
 
         Args:
             lease: On the folder.

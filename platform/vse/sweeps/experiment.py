@@ -1,4 +1,4 @@
-"""Trials as a Ray Tune experiment. Results go into the ledger as they come; nothing that Tune writes is read again.
+"""Trials as a Ray Tune experiment. Results are written to the ledger as trials end; no file of Tune is read back.
 
 A trial with one worker computes in Tune's own actor, without Ray Train (a nested trainer takes some 17 s on two cores
 before it trains). Actors are reused, so that a short trial starts no process.
@@ -51,7 +51,7 @@ def run_proposed(
     label: str = "trials",
     on_end: Listener | None = None,
 ) -> bool:
-    """Run what a proposer proposes until it proposes no more. Ends of trials go into the ledger and to the proposer.
+    """Run trials until the proposer has no more. The ledger and the proposer receive the end of each trial.
 
     If there are several nodes, a disk or GPU that fails on one of them does not end the sweep: the trial is retried,
     and later trials avoid that node.

@@ -38,12 +38,12 @@ class FailureKind(StrEnum):
     TAKEN_OVER = "taken_over"  # another job continued its run
 
     def describe(self, message: str) -> str:
-        """The message with what the kind adds to it."""
+        """The message, extended by advice for this kind."""
         return f"{_TEXTS[self]}: {message}" if self in _TEXTS else message
 
     @property
     def is_innocent(self) -> bool:
-        """Whether such an end says nothing about the trial itself."""
+        """Whether the trial itself did not cause this failure."""
         return self in (self.NODE_LOST, self.NODE_FAULT, self.NOT_STARTED, self.TAKEN_OVER)
 
 

@@ -152,7 +152,7 @@ class SweepPlan(ABC):
     @property
     @abstractmethod
     def question(self) -> str:
-        """What is asked, as a sentence."""
+        """The question that the sweep answers, as a sentence."""
 
     @property
     @abstractmethod

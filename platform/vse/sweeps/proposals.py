@@ -71,7 +71,7 @@ class TrialList:
 
 
 class TrialSearcher(Searcher):
-    """Tune's searcher: gives a proposer's trials to Tune while the meter allows it and nothing is broken.
+    """Tune's searcher: passes a proposer's trials to Tune while the meter allows it and no error stops the sweep.
 
     A trial that the meter refuses waits until the running ones have ended, since they may end sooner than expected.
 

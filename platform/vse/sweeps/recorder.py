@@ -126,7 +126,7 @@ class Recorder(tune.Callback):
         self.waiting.look((trial.status for trial in trials), _avoided(trials))
 
     def keep_running(self) -> None:
-        """Note in the ledger what the trials that run now have cost."""
+        """Record the cost so far of running trials in the ledger."""
         spent = [(each.changes, self._seconds(each.changes)) for each in self._running.values()]
         self.ledger.keep_running([(changes, seconds, self._had(changes, seconds)) for changes, seconds in spent])
         self._kept = time.monotonic()  # after the write: a store that does not answer takes long

@@ -25,7 +25,7 @@ STAGE_SECONDS = 5.0  # between two reports of a stage that a trial runs before i
 
 
 def say(text: str, epochs: Epochs | None = None, waited: float = 0.0) -> None:
-    """Report from within a trial what it is doing, for the end of the job's progress line. Elsewhere nothing happens.
+    """In a trial, show its current activity at the end of the job's progress line; does nothing elsewhere.
 
     Args:
         text: What it is doing.

@@ -25,7 +25,7 @@ DIM, WINDOW, SMOOTHING = 300, 5, 0.75
 
 
 def caption_vectors_fingerprint(texts: Sequence[str]) -> str:
-    """Eight digits that name the vectors of these captions, whichever words are asked for."""
+    """Eight digits that identify the vectors of these captions, for any selection of words."""
     return fingerprint(["caption_vectors", REVISION, DIM, WINDOW, SMOOTHING, fingerprint(list(texts))])
 
 

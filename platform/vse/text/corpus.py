@@ -100,7 +100,7 @@ def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
 
 
 class Language:
-    """What the captions of a corpus say. Rows are decoded when asked for; texts never parsed are a KeyError."""
+    """Parses and components of a corpus. Rows are decoded on access; unknown texts raise KeyError."""
 
     def __init__(self, fingerprint: str, table: pa.Table, captions: dict[str, str] | None = None) -> None:
         """captions: caption id -> text."""

@@ -116,7 +116,7 @@ class TransformersEncoder(TextEncoder):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        """A model card says for which pooling a model was trained."""
+        """The model card names the pooling that a model was trained with."""
 
         model: str = knob("", "folder that save_pretrained wrote, or a name on the Hugging Face hub")
         pooling: str = knob(
@@ -156,7 +156,7 @@ class TransformersEncoder(TextEncoder):
         return encoded
 
     def encode_words(self, captions: Sequence[Sequence[str]]) -> Float32[np.ndarray, "states dim"]:
-        """States of words, means over their tokens (see `word_states`); zero for words beyond what the model reads."""
+        """States of words, means over their tokens (see `word_states`); zero for words beyond the maximum length."""
         if not self._tokenizer.is_fast:
             raise InputError(
                 f"text.encoder.model={self.config.model}: has no fast tokenizer, so that its tokens cannot be assigned "

@@ -8,7 +8,7 @@ from vse.text.parse import Parse
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedCaption:
-    """A caption with what the parser made of it."""
+    """A caption with its parse and components."""
 
     id: str
     image: str

@@ -59,7 +59,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, text: str | bytes, where: str = "vocabulary") -> "Vocabulary":
-        """Read what `to_json` wrote; raises InputError naming `where` for anything else."""
+        """Parse the output of `to_json`; raises InputError naming `where` for anything else."""
         try:
             data = json.loads(text)
             words_read, counts = data["words"], data["counts"]

@@ -355,7 +355,7 @@ class Transfer:
         return {name: value.pin_memory() for name, value in batch.items()}
 
     def sent(self, batch: Batch) -> Batch:
-        """The batch on the device; what is computed from now on finds it there."""
+        """The batch on the device. Computations issued from now on wait for the copy."""
         if self.stream is None:
             return self._with_features({name: value.to(self.device) for name, value in batch.items()})
         with torch.cuda.stream(self.stream):

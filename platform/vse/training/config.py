@@ -1,4 +1,4 @@
-"""The configuration of one run: everything that decides its numbers, and what its parts ask of each other."""
+"""The configuration of one run: everything that determines its numbers, and the requirements between its parts."""
 
 import math
 from collections.abc import Mapping

@@ -245,7 +245,7 @@ def _sentence_dim(material: Material, inputs: Inputs) -> int:
 
 
 def _truth(config: RunConfig, material: Material) -> np.ndarray:
-    """The one place where training may look behind the captions: the control arm `objective.mask=truth`."""
+    """The only place where training uses the truth of the data source: the control arm `objective.mask=truth`."""
     return true_pairs(config.data, material.records, "train", "objective.mask=truth")
 
 
@@ -255,7 +255,7 @@ def word_counts(train: Split) -> Counter[str]:
 
 
 def training_vocabulary(config: RunConfig, records: Records, parses: Parses | None) -> Vocabulary:
-    """Words of the training captions, and the lemmas of their components where they are parsed."""
+    """Words of the training captions, and the lemmas of their components if they are parsed."""
     key = ("vocabulary", config.text.min_count, parses and parses.fingerprint)
     return shared(records, key, lambda: _vocabulary(config.text.min_count, records.split("train"), parses))
 

@@ -329,7 +329,7 @@ class Loop:
             self.collapsed = True
 
     def _validate(self, progress: Progress) -> Numbers:
-        """Numbers on validation, which workers share; updates what is best. Every worker keeps to rank 0's verdict."""
+        """Numbers on validation, which workers share; updates the best epoch. Rank 0 decides for every worker."""
         due = progress.epoch % self.config.train.evaluate_every == 0 or progress.epoch == self.epochs
         if not due:
             return {}

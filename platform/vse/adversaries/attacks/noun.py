@@ -15,7 +15,7 @@ _REASON = "{} is frequent and concrete, shares no synset and no hypernym with it
 
 @contrast_attack("noun", paper_rank=1)
 def noun_slots(reading: Reading) -> Iterator[Slot]:
-    """One slot for every concrete head, two where it stands bare."""
+    """One slot for every concrete head, and two for a head without determiner or modifier."""
     for item in reading.objects:
         if reading.concrete(item):
             yield from _slots(reading, item)

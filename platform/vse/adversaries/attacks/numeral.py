@@ -16,7 +16,7 @@ from vse.text.components import Object
 
 @dataclass(frozen=True, kw_only=True)
 class NumeralLists:
-    """The file says what each list is."""
+    """Word lists of a TOML file, which describes each of them."""
 
     singular_pronouns: Words
     plural_pronouns: Words

@@ -24,7 +24,7 @@ _INSIDE = frozenset(["in", "inside", "outside"])
 
 @dataclass(frozen=True, kw_only=True)
 class PrepositionLists:
-    """The file says what each list is."""
+    """Word lists of a TOML file, which describes each of them."""
 
     worn: Words
     not_after: Words

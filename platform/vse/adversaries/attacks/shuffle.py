@@ -28,7 +28,7 @@ _POSSESSIVES = frozenset(["his", "her", "its", "their", "my", "your", "our", "an
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffleLists:
-    """The file says what each list is."""
+    """Word lists of a TOML file, which describes each of them."""
 
     symmetric: Words
     ridden: Words

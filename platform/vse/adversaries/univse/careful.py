@@ -1,4 +1,4 @@
-"""UniVSE's attacks where nobody can say whether an adversary is true: only words that are false to the eye go in.
+"""UniVSE's attacks for data without known truth: only words that are visibly false are put in.
 
 B.2 draws any irrelevant word. On photographs, half of the attributes so drawn are true or cannot be told ("a lone dog",
 "black water"), and nouns appended to a subject leave its verb behind. Here attributes contradict the one that they

@@ -129,11 +129,11 @@ class Editor:
         return True
 
     def noun_phrase(self, entry: NounEntry) -> str:
-        """How an entry goes in where no noun was: `a table`, `the sky`, `grass`."""
+        """The phrase to insert for an entry if there was no noun: `a table`, `the sky`, `grass`."""
         return noun_phrase(entry)
 
     def relation_phrase(self, entry: RelationEntry, slot: str = ADNOMINAL) -> str | None:
-        """How an entry goes in for a relation of a slot, or after a noun; None if captions do not use it so."""
+        """The form of an entry for a relation of a slot, or after a noun; None if captions never use it so."""
         return entry.forms.get(slot)
 
     def replace_relation(self, triple: Relation, entry: RelationEntry) -> Change | None:

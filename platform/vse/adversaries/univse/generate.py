@@ -1,4 +1,4 @@
-"""Adversarial captions of UniVSE's type, kept as edits. Every model meets the same ones."""
+"""Adversarial captions of UniVSE's type, kept as edits. Every model is attacked with the same captions."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ Truth = Callable[[str, str], bool | None]
 
 
 def unsure(image: str, text: str) -> None:
-    """A judge that says nothing: attacks follow B.2 as they do where a source decides, and nothing is dropped."""
+    """A judge without verdicts: attacks follow B.2 as with a source that judges, but no adversary is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,7 +201,7 @@ def to_json_lines(adversaries: Iterable[Adversary]) -> bytes:
 
 
 def from_json_lines(data: bytes, where: str = "adversaries") -> tuple[Adversary, ...]:
-    """Read back what `to_json_lines` wrote; raises InputError naming `where` and the line."""
+    """Parse the output of `to_json_lines`; raises InputError naming `where` and the line."""
     adversaries = []
     for number, line in enumerate(data.decode().splitlines(), 1):
         try:

@@ -62,7 +62,7 @@ def evaluation_set(
 
 
 def _is_plural(slot: Slot, caption: ParsedCaption) -> bool:
-    """Whether a numeral slot goes from several to several."""
+    """Whether a numeral slot replaces one plural number by another."""
     word = caption.parse[slot.first].text.lower()
     return not slot.fixed and (NUMBERS.get(word) or DIGITS.get(word) or 1) > 1
 
@@ -70,7 +70,7 @@ def _is_plural(slot: Slot, caption: ParsedCaption) -> bool:
 def _changes(
     slots: Sequence[Slot], caption: ParsedCaption, phrases: Phrases, rng: random.Random, wanted: int, *, pairs: bool
 ) -> Iterator[Change]:
-    """Alternatives in random order, then, where wanted, two of different slots at once."""
+    """Alternatives in random order, then, with `pairs`, two of different slots at once."""
     every = [(slot, k) for slot in slots for k in slot.choices()]
     rng.shuffle(every)
     for slot, k in every:

@@ -24,7 +24,7 @@ Forms = Mapping[str, tuple[str | None, str | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class NumberLists:
-    """The file says what each list is."""
+    """Word lists of a TOML file, which describes each of them."""
 
     no_plural: Words
     no_singular: Words

@@ -8,7 +8,7 @@ from vse.adversaries.word_lists import Groups, Table, Words, read_lists
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastLists:
-    """The file says what each list is."""
+    """Word lists of a TOML file, which describes each of them."""
 
     ambient: Words
     mass: Words

@@ -1,4 +1,4 @@
-"""A caption as the attacks read it, with what the captions of its image say together."""
+"""A caption as the attacks read it, with the facts that all captions of its image state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Relatedness:
         return self._visible[noun]
 
     def is_enclosure(self, noun: str) -> bool:
-        """Whether something can be outside of what the noun names, and be seen to be."""
+        """Whether something can be visibly outside of the thing that the noun names."""
         return noun in LISTS.enclosed or any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.enclosures)
 
     def has_front(self, noun: str) -> bool:
@@ -163,7 +163,7 @@ def has_a(tree: Tree, noun: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One caption with all that decides what may be changed in it."""
+    """One caption, with everything that determines which changes are allowed."""
 
     caption: ParsedCaption
     image: ImageMentions

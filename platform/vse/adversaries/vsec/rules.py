@@ -12,7 +12,7 @@ FREQUENT = 200 / 616_767
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeRules:
-    """Which words may be put in, and where (VSE-C, section 3.2). `Rules` adds which attacks are made."""
+    """Which words may be swapped in, and where (VSE-C, section 3.2). `Rules` adds the attacks to generate."""
 
     frequent: float = knob(
         FREQUENT, "share of the training captions in which a word must occur", low=0, high=1, only="minimum=null"

@@ -103,7 +103,7 @@ def words_to_json(words: Contrast) -> bytes:
 
 
 def words_from_json(data: bytes, where: str) -> Contrast:
-    """Read back what `words_to_json` wrote; raises InputError naming `where`."""
+    """Parse the output of `words_to_json`; raises InputError naming `where`."""
     try:
         raw = json.loads(data)
         return Contrast(

@@ -43,7 +43,7 @@ _ALWAYS = frozenset(("one", "two", "three", "four", "five"))  # 99.8 % of the pl
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contrast:
-    """Words of one kind (`shared`, `disjoint` or `all`) that may be put in, and the heads that may give way.
+    """Words of one kind (`shared`, `disjoint` or `all`) that may be swapped in, and the heads that may be replaced.
 
     forms: (singular, plural) of nouns as training captions write them. counted: nouns that take an article. verbs:
     words that are mostly verbs in the third person, whatever a parser takes them for now and then.
@@ -102,7 +102,7 @@ class Contrast:
 
 
 def takes_article(entry: NounEntry) -> bool:
-    """Whether `a` goes with the noun."""
+    """Whether the noun takes the article `a`."""
     if (entry.word in LISTS.mass and entry.word not in LISTS.counted_too) or entry.word in LISTS.plural_only:
         return False
     return entry.singular is not None and entry.countable and (entry.determiner == "a" or entry.plural is not None)
@@ -155,7 +155,7 @@ class ContrastWords:
 
     @cached_property
     def heads(self) -> frozenset[str]:
-        """Frequent concrete heads in every spelling: the only nouns that give way."""
+        """Frequent concrete heads in every spelling: the only nouns that are replaced."""
         return spellings(e.word for e in self._halves["all"] if self._concrete(e.word) and self._known(e.word))
 
     def _concrete(self, word: str) -> bool:

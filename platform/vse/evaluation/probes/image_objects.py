@@ -38,7 +38,7 @@ class ImageObjects:
 
     @property
     def queries(self) -> Bool[np.ndarray, " images"]:
-        """Images with an object of either kind, which alone are asked for."""
+        """Images with an object of either kind; only these are queries."""
         return np.logical_and(self.positive.any(1), self.negative.any(1))
 
 

@@ -55,7 +55,7 @@ class ProbeTask(Task):
     parsed = True
 
     def missing(self, subject: Subject) -> str:
-        """Word vectors, if the run's own are asked for."""
+        """Word vectors, if the run's own are requested."""
         lacks = super().missing(subject)
         reads_words = subject.families[0].word_vectors(torch.zeros(1, dtype=torch.long)) is not None
         return lacks or ("" if reads_words or OWN not in self.config.words else "a family that reads word vectors")
@@ -70,7 +70,7 @@ class ProbeTask(Task):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Name in metrics -> source, the first of which others are compared with."""
+        """Name in metrics -> source. The others are compared with the first."""
         return source_labels(self.config.words, self._key)
 
     def check(self, records: Records) -> None:

@@ -19,7 +19,7 @@ from vse.evaluation.work import Arrays, Work
 
 
 class Probe(Work):
-    """A training that can be pickled: `compute` gives what it has learned with a seed."""
+    """A training that can be pickled: `compute` returns its result for a seed."""
 
     @abstractmethod
     def fit(self, seed: int, device: torch.device) -> Arrays:

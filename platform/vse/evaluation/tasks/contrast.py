@@ -15,7 +15,7 @@ VSEC = "vsec"  # the kind of adversaries
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContrastConfig(ComponentConfig):
-    """Which of VSE-C's adversaries are met."""
+    """Which of VSE-C's adversaries are used."""
 
     words: tuple[str, ...] = knob(
         ("shared",),
@@ -25,7 +25,7 @@ class ContrastConfig(ComponentConfig):
 
 
 class VSECTask(Task):
-    """Base of the tasks that meet VSE-C's adversaries."""
+    """Base of the tasks with VSE-C's adversaries."""
 
     Config = ContrastConfig
     config: ContrastConfig

@@ -77,7 +77,7 @@ class FillInBlankTask(ProbeTask):
             )
 
     def measure(self, context: Context) -> dict[str, float]:
-        """Every blank of the split is asked for; a word without a vector is never right."""
+        """Predict every blank of the split. A word without a vector is never right."""
         runs, device, train = context.runs, device_of(context), context.runs.records.split(TRAIN)
         words = build_vocabulary((caption.text for caption in train.captions), self.config.min_count).words
         training_blanks, blanks = (

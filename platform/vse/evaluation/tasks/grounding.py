@@ -140,7 +140,7 @@ class GroundingTask(Task):
             raise InputError(f"measure.grounding.map=attention: {error}; leave it out") from None
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
-        """Maps of some texts, drawn by a key of the split, and the one that was asked for."""
+        """Maps of some texts, drawn by a key of the split, and the map of `measure.grounding.text`."""
         runs, drawn = context.runs, list[DrawnMap]()
         images = [context.split.images[row].id for fold in context.folds[:1] for row in fold.images]
         order = permutation(0, 0, "pictures of grounding", len(images))
@@ -169,7 +169,7 @@ class GroundingTask(Task):
 
 
 def _phrases(runs: Runs, image: str) -> list[BoxPhrase]:
-    """What the boxes of an image can be asked for, in words that the run knows."""
+    """Texts that the boxes of an image can ground, in words of the run's vocabulary."""
     uri = next(each.uri for each in runs.records.images if each.id == image)
     phrases = []
     for each in box_phrases(runs.records.boxes.get(image, ()), uri):

@@ -44,7 +44,7 @@ SHOWN_IMAGES, SHOWN_CAPTIONS, NEAREST_CAPTIONS = 5, 5, 4  # of the picture and o
 
 @dataclass(frozen=True, eq=False)
 class _Images:
-    """Images of a fold with what is known of each, and the kind of this truth."""
+    """Images of a fold with the elements of each, and the source of these elements."""
 
     ids: list[str]
     elements: list[Elements]
@@ -224,7 +224,7 @@ class _Measured:
         number: int,
         foreign: tuple[Tensor, list[Elements]] | None = None,
     ) -> dict[str, float]:
-        """The numbers of the items of which something is known, among themselves or against foreign ones."""
+        """Metrics of the items that have elements, among each other or against foreign captions."""
         rows = np.flatnonzero([bool(each) for each in elements])
         candidates = rows if foreign is None else np.flatnonzero([bool(each) for each in foreign[1]])
         if not len(rows) or not len(candidates):

@@ -32,7 +32,7 @@ Choose = Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray]
 def add_own(
     counter: RetrievalCounter, scores: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"]
 ) -> RetrievalCounter:
-    """A counter that has also met adversaries, each by its own image alone; `counter` is left as it was.
+    """A new counter that adds adversaries, each only for its own image; `counter` is not changed.
 
     Raises Diverged at a NaN.
     """

@@ -272,7 +272,7 @@ class _ImageTexts:
 
 
 def boxes_of(caption: Caption, objects: frozenset[str], boxes: Sequence[Box]) -> list[Rectangle]:
-    """Boxes of what a caption names: its phrases, or labels by one of their nouns.
+    """Boxes of the things that a caption names, by its phrases or by nouns of the box labels.
 
     Args:
         caption: The caption.

@@ -156,7 +156,7 @@ def _check_stages(
 
 
 def size_in(config: RunConfig, records: Records, split: str, options: SharedOptions) -> tuple[str, Size]:
-    """The name of what is measured of a split, and its size.
+    """(name of the measured part of a split, its size).
 
     Raises:
         InputError: the data have no such split, and the error names another; or it has too few images, and the error
@@ -192,7 +192,7 @@ def _fits(records: Records, split: str, options: SharedOptions) -> bool:
 def foresee_measure(
     runs: Sequence[Folder], workspace: Workspace, tasks: Sequence[str], options: SharedOptions
 ) -> Iterator[str]:
-    """What a dry run says of a measurement; nothing is written. Raises InputError as `check_measure` does."""
+    """Lines of a dry run on a measurement; nothing is written. Raises InputError as `check_measure` does."""
     request = check_measure(
         runs, workspace, tasks, options, lambda config: registry.build("source", config.data).describe()
     )

@@ -128,7 +128,7 @@ class Member:
         return parse_texts_to(texts, parser, folder)
 
     def attacks(self, adversaries: Adversaries) -> dict[str, UnencodedSet]:
-        """Every adversary, by attack, to be encoded when it is met."""
+        """Every adversary, by attack, encoded when its block is scored."""
         return unencoded_adversaries(
             self.trained, replace(adversaries, parses=self.read(adversaries.parses)), self.material
         )
@@ -360,7 +360,7 @@ class Members:
         return (first, *others)
 
     def attacks(self, adversaries: Sequence[Adversaries]) -> AdversarialTexts:
-        """Every adversary, to be encoded by each member when it is met; `adversaries` as `attackers` gives them."""
+        """Every adversary, encoded by each member when its block is scored; `adversaries` are those of `attackers`."""
         sets = [member.attacks(each) for member, each in zip(self.each, adversaries, strict=True)]
 
         def together(attack: str) -> UnencodedSet:

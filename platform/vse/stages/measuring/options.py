@@ -23,7 +23,7 @@ TASKS = knob(tasks.DEFAULT, tasks.help_text())
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdversaryWords:
-    """Which words adversarial captions take. They are the measurement's, so that all runs of a table meet the same ones
+    """Which words adversarial captions take. They are the measurement's, so that all runs of a table are attacked alike
     whatever they were trained against."""
 
     pools: PoolConfig = field(default_factory=PoolConfig)

@@ -69,7 +69,7 @@ class MeasurePlan:
     runs: tuple[str, ...]
 
     def digits(self, name: str) -> str:
-        """Fingerprint of all that decides the numbers of a task, in the names of the files that keep them."""
+        """Fingerprint of everything that determines the numbers of a task, used in the names of their files."""
         task = self.tasks[name]
         key = [name, task.revision, REVISION, task.config, task.content()]
         # a GPU's numbers are the same but for the last bits

@@ -93,7 +93,7 @@ _coders: dict[tuple[str, str, int, str], FoldCoder] = {}  # the last one of this
 
 
 def coder_of(request: MeasureRequest, split: str, fold: int, device: torch.device) -> FoldCoder:
-    """The coder of a fold in this process, made when it is first asked for."""
+    """The coder of a fold in this process, created at the first call."""
     key = (request.digits, split, fold, str(device))
     if key not in _coders:
         _coders.clear()
@@ -152,7 +152,7 @@ class ShardedScores:
         _plans[self._request.digits] = plan
 
     def counter(self, fold: int) -> RetrievalCounter:
-        """What the images and true captions of a fold meet among each other."""
+        """Counted retrieval between the images and the true captions of a fold."""
         own = torch.as_tensor(self.context.folds[fold].caption_to_image, dtype=torch.int64, device=self.plan.device)
         number = len(shards.shards_of(len(own), self._size))
         results = self._computed(self._work(fold), number, "score true pairs of shards")

@@ -163,7 +163,7 @@ def measures_file(task: str, digits: str) -> str:
 
 
 def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dict[str, TaskMeasures]:
-    """Measure some tasks, and keep what each has measured in a file of its own."""
+    """Measure some tasks, and store the results of each in its own file."""
     members, options = plan.members, plan.options
     for member in members.each:
         member.trained.to(plan.device)
@@ -204,7 +204,7 @@ def _keep(
     rows: list[Any],
     pictures: dict[str, bytes],
 ) -> TaskMeasures:
-    """Write what a task measured: files first, then the numbers, which name them."""
+    """Write the results of a task: files first, then the numbers, which name them."""
     digits, outcomes, table, files = plan.digits(name), dict[str, Outcomes](), "", dict(pictures)
     if rows:
         table = f"outcomes-{name}-{digits}.parquet"
@@ -241,7 +241,7 @@ def _keep(
 
 
 def intervals_of(task: Task, values: Mapping[str, float], outcomes: Outcomes) -> dict[str, tuple[float, float]]:
-    """95 % intervals (BCa bootstrap over images, or over the units of a metric) of what a run measured.
+    """95 % intervals (BCa bootstrap over images, or over the units of a metric) of the metrics of a run.
 
     Args:
         task: The task.

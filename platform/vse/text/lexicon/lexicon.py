@@ -1,4 +1,4 @@
-"""What nouns mean to each other: synsets, shared synsets, hypernyms and hyponyms, whatever file they come from."""
+"""Relations between nouns: synsets, shared synsets, hypernyms and hyponyms, whatever file they come from."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

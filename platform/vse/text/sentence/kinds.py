@@ -26,7 +26,7 @@ REVISION = 2  # raise it whenever the same captions and vectors give other sente
 
 
 def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], source: TextSource) -> str:
-    """Eight digits over everything that decides the fitted features."""
+    """Eight digits over everything that determines the fitted features."""
     if isinstance(source, TextEncoder):
         return states_fingerprint(source) if name_of("sentence", config) == STATES else source.fingerprint
     return fingerprint(
