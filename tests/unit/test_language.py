@@ -31,6 +31,7 @@ CLASSES = frozenset(
     {"Options", "Plan", "Setting", "Settings", "Need", "Found", "Held", "Line", "Made", "Told", "Sent", "Story"}
     | {"Watch", "Kept", "Known", "Asked", "Given", "Thing", "Stuff", "Helper", "Manager"}
 )
+VARIABLES = frozenset({"told", "asked", "said", "theirs", "mine"})  # name the value instead
 MODULES = frozenset(
     {"reach", "arithmetic", "judging", "artefacts", "utils", "util", "misc", "common", "helpers", "tools"}
 )
@@ -77,6 +78,17 @@ def test_names_of_classes_and_modules_are_specific() -> None:
         if isinstance(node, ast.ClassDef) and node.name in CLASSES
     ]
     assert classes + [str(path.relative_to(ROOT)) for path in SOURCES if path.stem in MODULES] == []
+
+
+def test_names_of_variables_are_nouns() -> None:
+    names = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name | ast.arg)
+        and (name := node.id if isinstance(node, ast.Name) else node.arg) in VARIABLES
+    ]
+    assert names == []
 
 
 def test_the_list_is_applied() -> None:

@@ -69,30 +69,30 @@ def worst_queries(ranks: Ranks, number: int) -> list[tuple[int, float]]:
     return [(int(ranks.queries[k]), float(expected[k])) for k in order if expected[k] > 1]
 
 
-def unmatched(said: Components, known: Iterable[Components]) -> dict[str, tuple[str, ...]]:
-    """Components of a text that none of others has, by kind. The smallest that differs counts: an attribute only if its
+def unmatched(text: Components, others: Iterable[Components]) -> dict[str, tuple[str, ...]]:
+    """Components of a text that no other text has, by kind. The smallest difference counts: an attribute only if its
     noun is among the others' objects, a relation only if both of its arguments are.
 
     Args:
-        said: Of the text.
-        known: Of the texts that it is compared with.
+        text: Components of the text.
+        others: Components of the texts that it is compared with.
     """
-    others = list(known)
+    others = list(others)
     objects = {each.word for one in others for each in one.objects}
     pairs = {(each.word, each.noun) for one in others for each in one.attributes}
     pairs |= {(each.word, each.noun) for one in others for each in one.modifiers}
     triples = {(each.subject, each.word, each.object) for one in others for each in one.relations}
     objects |= {word for one in others for word in one.nouns}
     differing = (
-        [each.word for each in said.objects if each.word not in objects],
+        [each.word for each in text.objects if each.word not in objects],
         [
             f"{each.word} {each.noun}"
-            for each in said.attributes
+            for each in text.attributes
             if each.noun in objects and (each.word, each.noun) not in pairs
         ],
         [
             f"{each.subject} {each.word} {each.object}"
-            for each in said.relations
+            for each in text.relations
             if {each.subject, each.object} <= objects and (each.subject, each.word, each.object) not in triples
         ],
     )

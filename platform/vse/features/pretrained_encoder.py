@@ -69,7 +69,7 @@ class EncoderTrunk(nn.Module, ABC):
         self.outputs = tuple(outputs)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        """The outputs by name, without those that the network does not have."""
+        """The outputs by name; outputs that the network lacks are omitted."""
         features = self.features(x)
         return {name: features[name] for name in self.outputs if name in features}
 

@@ -202,17 +202,17 @@ def _faults(missing: Sequence[str], others: Sequence[str]) -> list[tuple[Sequenc
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Hide transformers' report on loading, which the caller turns into one line, and its progress bar."""
-    from transformers.utils import logging as theirs
+    from transformers.utils import logging as hf_logging
 
-    level, bar = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-    theirs.set_verbosity_error()
-    theirs.disable_progress_bar()
+    level, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
+    hf_logging.set_verbosity_error()
+    hf_logging.disable_progress_bar()
     try:
         yield
     finally:
-        theirs.set_verbosity(level)
+        hf_logging.set_verbosity(level)
         if bar:
-            theirs.enable_progress_bar()
+            hf_logging.enable_progress_bar()
 
 
 def _geometry(processor: Any) -> tuple[str, int, float]:

@@ -110,11 +110,11 @@ JWAE_CLAIMS = (
         claim(
             f"generalizes_over_{rival}",
             "jwae",
-            f"On a data set that it never saw, {ours} is above {theirs} ({tables}; here the second drawing and the "
+            f"On a data set that it never saw, {name} is above {rival_name} ({tables}; here the second drawing and the "
             "second wording of scenes, apart).",
             *_elsewhere(better, rival),
         )
-        for better, ours, rival, theirs, tables in (
+        for better, name, rival, rival_name, tables in (
             ("jwae_mse", "jWAE-MSE", "mse", "MSE", "Tables 5 and 6"),
             (
                 *("jwae_mse", "jWAE-MSE", "embedding_network", "the Embedding Network"),

@@ -66,15 +66,15 @@ def with_similar(words: Iterable[str], groups: Sequence[frozenset[str]]) -> froz
     return spellings(spelled.union(*(group for group in groups if group & spelled)))
 
 
-def barred_as_printed(near: Iterable[str], said: Iterable[str], relations: Iterable[str]) -> Barred:
+def barred_as_printed(near: Iterable[str], lemmas: Iterable[str], relations: Iterable[str]) -> Barred:
     """What B.2 bars.
 
     Args:
         near: lemmas of all captions of the image.
-        said: lemmas of the caption.
+        lemmas: lemmas of the caption.
         relations: relation words of the caption.
     """
-    attributes = with_similar(said, SHARED.published_similar_attributes)
+    attributes = with_similar(lemmas, SHARED.published_similar_attributes)
     return Barred(nouns=spellings(near), attributes=attributes, relations=spellings(relations))
 
 
