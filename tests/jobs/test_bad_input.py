@@ -150,7 +150,7 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         PRECOMP,
         ("dev_ims.npy: each of its 4 rows repeats a single number or is not finite",),
     ),
-    "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: is no array file",)),
+    "a pickle offered as a feature array": (arrays_that_are_a_pickle, PRECOMP, ("dev_ims.npy: is not an array file",)),
     "pickled objects in a feature array": (arrays_of_objects, PRECOMP, ("dev_ims.npy: holds Python objects",)),
     "a feature array outside of its root": (
         arrays_elsewhere,

@@ -116,7 +116,7 @@ LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
         ("a.npy", lambda p: p.write_text(LFS), "Git LFS pointer.*git lfs pull"),
         ("a.npz", lambda p: p.write_text(LFS), "Git LFS pointer"),
         ("a.pt", lambda p: p.write_text(LFS), "Git LFS pointer"),
-        ("a.npy", lambda p: p.write_bytes(pickle.dumps([1])), r"no array file; expected \.npy, \.npz or \.pt"),
+        ("a.npy", lambda p: p.write_bytes(pickle.dumps([1])), r"not an array file; expected \.npy, \.npz or \.pt"),
         ("a.npz", lambda p: p.write_bytes(b"PK\x03\x04 cut"), "not a readable array file"),
         ("a.npy", lambda p: None, "not a readable array file"),
     ],

@@ -126,7 +126,7 @@ def test_values_and_outcomes_against_a_loop() -> None:
 
 def test_the_other_caption_names_nothing_of_the_image() -> None:
     context = context_of()
-    queries = list(SaliencyTask()._asked(context, context.folds[0]))
+    queries = list(SaliencyTask()._texts_of_images(context, context.folds[0]))
     assert [each.image for each in queries] == ["a", "b", "c"]
     for each in queries:
         texts = each.query.texts
@@ -139,7 +139,7 @@ def test_the_other_caption_names_nothing_of_the_image() -> None:
 
 def test_number_of_images_whose_pixels_are_differentiated() -> None:
     context = context_of()
-    queries = list(SaliencyTask(SaliencyTask.Config(images=1))._asked(context, context.folds[0]))
+    queries = list(SaliencyTask(SaliencyTask.Config(images=1))._texts_of_images(context, context.folds[0]))
     assert sum(bool(each.boxes) for each in queries) <= 1
 
 

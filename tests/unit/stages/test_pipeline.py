@@ -360,5 +360,5 @@ def test_features_that_a_family_does_not_read_are_refused_before_they_are_copied
         with pytest.raises(InputError, match=r"train_ims\.npy: has one vector per image \(pooled\), rows of 8, but"):
             ask()
     assert not place.root.child("features").exists()
-    with pytest.raises(InputError, match=r"^data=precomp: brings features and .* add features\.backbone=arrays$"):
+    with pytest.raises(InputError, match=r"^data=precomp: provides features and .* add features\.backbone=arrays$"):
         dry_run(override(config, {"features.backbone": "small"}))

@@ -116,7 +116,7 @@ def test_a_warm_start_begins_with_the_weights_of_its_run(
     ("changes", "line"),
     [
         ({"train.warm_start": "none"}, "train.warm_start=none: no such run; there are vsepp-scenes"),
-        ({"features.scale": "l2"}, r"was trained with features of its own .*features.scale=standardize"),
+        ({"features.scale": "l2"}, r"was trained with other features .*features.scale=standardize"),
         ({"model.dim": 8}, r"epoch-000.*: .* has shape"),
         ({"data.num_train": 20}, "its vocabulary differs; use its data and text settings"),
     ],

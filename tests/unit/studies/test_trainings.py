@@ -138,5 +138,5 @@ def test_results_name_the_code_behind_them(workspace: Workspace, archive: Traini
     )
     line = warning({each.name: archive.code_of(each) for each in every}, "results", "remove them")
     assert line.startswith(
-        "warning: 1 results were made with other code (commit 01234567 with changes, commit 01234567)"
+        "warning: 1 results were computed with other code (commit 01234567 with changes, commit 01234567)"
     )

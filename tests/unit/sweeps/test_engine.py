@@ -264,7 +264,7 @@ def test_trainings_by_other_code_are_said_in_a_line(tmp_path: Path, caplog: pyte
 
     assert work(0, mine) == "True"
     assert "warning: 1 trainings of square-" in (said := work(1, theirs, mine))
-    assert "were made with other code (commit 01234567); to make them again, remove " in said
+    assert "were computed with other code (commit 01234567); to compute them again, remove " in said
     again = [line for line in work(2, later).splitlines() if "warning: " in line]
     assert len(again) == 2
     assert "(commit 01234567)" in again[0]

@@ -135,4 +135,4 @@ def test_a_sweep_without_a_best_point_says_so(tmp_path: Path, caplog: pytest.Log
         sweep.ledger.finish(changes, {**told, "stopped": early}, 1.0)
     report = sweep.plan.outcome(call_of(sweep)).report()
     assert "best" not in report.headline
-    assert "none is the best; points that asha ended early continue with another sweep.method" in caplog.text
+    assert "so there is no best point; points that asha ended early continue with another sweep.method" in caplog.text

@@ -104,5 +104,5 @@ def test_other_code_is_named_by_its_commit(monkeypatch: pytest.MonkeyPatch) -> N
     assert names_of([theirs, bare, clean, theirs]) == "commit 01234567 with changes, code cc, commit fedcba98"
     assert name_of(clean) == "commit fedcba9876"
     assert warning({"one": [mine], "two": []}, "runs", "remove x") == ""
-    line = "warning: 2 runs were made with other code (code cc, commit fedcba98); to make them again, remove x"
+    line = "warning: 2 runs were computed with other code (code cc, commit fedcba98); to compute them again, remove x"
     assert warning({"one": [mine, bare], "two": [clean, bare], "three": [mine]}, "runs", "remove x") == line

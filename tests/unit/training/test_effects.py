@@ -233,7 +233,7 @@ def test_a_setting_without_effect_is_one_clear_line(name: str, changes: dict[str
         (
             "jwae_mh_gru_scenes",
             {"objective.lambda3": 0.0, "objective.lambda4": 0.0},
-            r"the discriminator would train without any effect on the codes; use model\.regularizer=none",
+            r"the discriminator would train without effect on the codes; use model\.regularizer=none",
         ),
         (
             "jwae_mh_scan_t2i_scenes",

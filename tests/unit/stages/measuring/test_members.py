@@ -150,6 +150,6 @@ def test_captions_in_another_order_are_named(place, runs):
     shuffled = replace(records, captions=tuple(records.captions[k] for k in order))
     other = replace(one, name="shuffled", material=replace(one.material, records=shuffled))
     text = records.captions[mine[0]].text
-    with pytest.raises(InputError, match=rf"for {one.name} and shuffled: caption \d+ is '.*' \({text}"):
+    with pytest.raises(InputError, match=rf"differs between {one.name} and shuffled: caption \d+ is '.*' \({text}"):
         Members((one, other), place).split("test")
     assert Members((one, one), place).split("test").captions == part.captions
