@@ -26,6 +26,7 @@ from vse.cli import command
 from vse.config import override, walk
 from vse.data.sources.karpathy import Karpathy
 from vse.data.sources.table import Table
+from vse.errors import InputError
 from vse.features.torchvision_backbone import FAMILIES
 from vse.presets import catalogue
 from vse.stages import pipeline
@@ -181,9 +182,29 @@ def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrai
             catalogue._PRESETS.pop(name, None)
 
 
+def test_the_backbone_of_the_guide_has_the_outputs_that_it_declares(monkeypatch: pytest.MonkeyPatch):
+    (source,) = sources(DOCS / "guides/add-a-backbone.md", "python")
+    name = "vse.features.colour_grid"
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    try:
+        exec(source, vars(sys.modules[name]))
+        cls = registry.component("backbone", "colour_grid")
+        backbone = cls(cls.Config(cells=3, size=32))
+        squares = np.stack([backbone.transform(Image.new("RGB", (50, 40), colour)) for colour in ("red", "blue")])
+        network = backbone.load(tuple(backbone.shapes())).prepare(torch.device("cpu"))
+        features = network(torch.from_numpy(squares))
+        assert {name: tuple(rows.shape[1:]) for name, rows in features.items()} == backbone.shapes()
+        assert not torch.equal(*features["pooled"])
+        assert backbone.identity() != cls(cls.Config(cells=4, size=32)).identity()
+        with pytest.raises(InputError, match="this backbone has map, pooled"):
+            backbone.load(("fc1",))
+    finally:
+        registry._COMPONENTS["backbone"].pop("colour_grid", None)
+
+
 def test_the_source_of_the_guide_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     guide = DOCS / "guides/add-a-source.md"
-    (source,), (_, its_tests) = sources(guide, "python"), sources(guide, "py")
+    (source,), (its_tests,) = sources(guide, "python"), sources(guide, "py")
     name = "vse.data.sources.text_files"
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     try:

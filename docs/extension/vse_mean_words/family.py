@@ -19,7 +19,7 @@ class MeanOfWords(Family):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         dim: int = knob(256, "dimension of the joint space", low=1)
-        fixed_words: bool = knob(False, "keep pre-trained word vectors fixed")
+        fixed_words: bool = knob(False, "keep pre-trained word vectors fixed", only="text.word_vectors!=")
 
     def __init__(self, config: "MeanOfWords.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)

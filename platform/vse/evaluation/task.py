@@ -80,6 +80,8 @@ class UnitValues:
         shapes = {self.hits.shape, self.queries.shape, (len(self.units),)}
         assert len(shapes) == 1, f"{self.metric}: hits, queries and units differ in shape: {shapes}"
         assert len(set(self.units)) == len(self.units), f"{self.metric}: a unit appears twice"
+        other = next((unit for unit in self.units if not isinstance(unit, str)), None)
+        assert other is None, f"{self.metric}: the unit {other!r} is no text, such as the id of an image"
 
 
 class Shards(Protocol):
@@ -353,6 +355,8 @@ def measured(task: Task, context: Context) -> tuple[dict[str, float], dict[str, 
     context.queries = []
     values = task.measure(context)
     order = {metric.name: place for place, metric in enumerate(task.metrics)}
+    undeclared = ", ".join(sorted(values.keys() - order.keys()))
+    assert not undeclared, f"{type(task).__name__} measures {undeclared}, which its metrics do not declare"
     values = {name: values[name] for name in sorted(values, key=order.__getitem__)}
     return values, task.pictures(context, values), context.queries
 

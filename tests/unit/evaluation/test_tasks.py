@@ -1,8 +1,14 @@
 """Every task: its metrics are declared once each, and its help is a line."""
 
+from typing import Any
+
 import pytest
 
+from tests.unit.evaluation.contexts import evaluated, split_of
 from vse.errors import InputError
+from vse.evaluation.metrics import Metric
+from vse.evaluation.protocol import WHOLE_SPLIT
+from vse.evaluation.task import Context, Task
 from vse.evaluation.tasks import check_names, help_text, names, task
 
 
@@ -26,3 +32,30 @@ def test_help_has_a_line_for_each_task() -> None:
 def test_an_unknown_task_is_one_line_with_what_may_be_meant() -> None:
     with pytest.raises(InputError, match=r"^tasks=retreival: unknown; did you mean retrieval\?$"):
         check_names(["retreival"])
+
+
+class Careless(Task):
+    """A task whose author errs."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        return (Metric(name="careless/share", heading="share"),)
+
+    def measure(self, context: Context) -> dict[str, float]:
+        return {"careless/shares": 1.0}
+
+
+def test_a_metric_that_is_not_declared_is_named() -> None:
+    with pytest.raises(AssertionError, match="Careless measures careless/shares, which its metrics do not declare"):
+        evaluated(Careless(), context_without_codes())
+
+
+def test_units_are_texts() -> None:
+    units: Any = range(2)
+    with pytest.raises(AssertionError, match="careless/share: the unit 0 is no text, such as the id of an image"):
+        context_without_codes().record_values("careless/share", 0, units, [0, 1], [1, 1])
+
+
+def context_without_codes() -> Context:
+    runs: Any = None
+    return Context(runs, split_of([0, 1], 2), WHOLE_SPLIT, {})
