@@ -19,7 +19,7 @@ from vse.config import knob
 from vse.models.encoders import two_layers, unit
 from vse.models.family import Batch, Context, Encoded
 from vse.models.jwae import JWAE
-from vse.models.two_branches import TwoBranches
+from vse.models.two_branches import BranchConfig, TwoBranches
 from vse.registry import ComponentConfig, register
 
 NUMBERS_AT_ONCE = 2**24  # of the layer before the concepts, 64 MB in single precision
@@ -97,7 +97,7 @@ class CITE(TwoBranches):
     pairwise = frozenset({"captions", "concepts"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig, ConceptConfig):
+    class Config(ComponentConfig, BranchConfig, ConceptConfig):
         """Sizes of the released code."""
 
         dim: int = knob(1024, "outputs of both branches (released code)", low=1)

@@ -6,17 +6,15 @@ length, and no batch normalisation, so that a code does not depend on the batch.
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from torch import Tensor, nn
-
 from vse.config import knob
-from vse.models.encoders import two_layers, unit
-from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
+from vse.models.encoders import unit
+from vse.models.family import Batch, Encoded, Inputs
+from vse.models.two_branches import BranchConfig, TwoBranches
 from vse.registry import ComponentConfig, register
 
 
 @register("family", "embedding_network")
-class EmbeddingNetwork(Family):
+class EmbeddingNetwork(TwoBranches):
     """Codes `images` and `captions` (batch, dim) are unit vectors.
 
     Training adds `siblings` (batch, dim), codes of another caption of the image, and `has_sibling` (batch,).
@@ -27,8 +25,11 @@ class EmbeddingNetwork(Family):
         scale: of image features (see `FeatureScale`).
     """
 
+    unit_codes = True
+    text_scale = "standardize"
+
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(ComponentConfig, BranchConfig):
         """All ours."""
 
         dim: int = knob(512, "dimension of the joint space", low=1)
@@ -44,32 +45,19 @@ class EmbeddingNetwork(Family):
     def requires(cls, config: "EmbeddingNetwork.Config") -> Inputs:
         return Inputs(image=config.image, components=False, sentence=True, siblings=config.siblings)
 
-    def __init__(self, config: "EmbeddingNetwork.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__(config)
-        channels = context.feature_dims[config.image]
-        self.scale = FeatureScale(channels, scale)
-        self.image = two_layers(channels, config.hidden_dim, config.dim)
-        self.text_scale = FeatureScale(context.sentence_dim, "standardize", images=False)
-        self.text = two_layers(context.sentence_dim, config.hidden_dim, config.dim)
-
     def forward(self, batch: Batch, phase: str = "") -> Encoded:
         """Codes of both sides and of siblings, if the batch has any (zero if `has_sibling` is False)."""
         encoded = {**self.encode_images(batch), **self.encode_captions(batch)}
         if "sibling" in batch:
-            siblings = unit(self._branch(self.text, batch["sibling"], self.text_scale))
+            siblings = unit(self.text(batch["sibling"], batch.get("draw")))
             has = batch["has_sibling"]
             encoded |= {"siblings": siblings * has[:, None].to(siblings.dtype), "has_sibling": has}
         return encoded
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from features (batch, channels)."""
-        return {"images": unit(self._branch(self.image, batch[self.inputs.image], self.scale))}
+        return {"images": unit(self.branch_of_images(batch))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim) from sentence vectors (batch, length)."""
-        return {"captions": unit(self._branch(self.text, batch["sentence"], self.text_scale))}
-
-    def _branch(
-        self, layers: nn.Sequential, vectors: Float[Tensor, "batch length"], scale: FeatureScale
-    ) -> Float[Tensor, "batch dim"]:
-        return layers(scale(vectors.to(next(layers.parameters()).dtype)))
+        return {"captions": unit(self.branch_of_captions(batch))}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models.family import Batch, Context, Encoded
-from vse.models.two_branches import TwoBranches
+from vse.models.two_branches import BranchConfig, TwoBranches
 from vse.registry import ComponentConfig, register
 
 PRODUCTS_AT_ONCE = 2**25  # numbers of one block of products, 128 MB in single precision
@@ -31,7 +31,7 @@ class SimilarityNetwork(TwoBranches):
     pairwise = frozenset({"captions"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(ComponentConfig, BranchConfig):
         """All ours."""
 
         dim: int = knob(512, "outputs of the branches before the product", low=1)

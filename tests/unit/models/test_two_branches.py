@@ -1,12 +1,13 @@
 """Embedding Network and Similarity Network against their formulas."""
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 
 from tests.synthetic import make_family, make_objective, synthetic
-from vse.models import similarity_network
-from vse.training.step import step_losses
+from vse.models import noise, similarity_network
+from vse.training.step import _listed_scores, step_losses
 
 DATA = synthetic(seed=5, images=6)
 
@@ -65,3 +66,31 @@ def test_similarity_network_learns_from_the_logistic_loss():
         optimizer.step()
         losses.append(float(named["sent"]))
     assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize("name", ["embedding_network", "similarity_network", "cite"])
+def test_dropout_is_of_the_first_layer_and_of_one_mask_for_each_caption(name):
+    objective = "logistic" if name == "similarity_network" else name
+    family = make_family(name, DATA.context, objective=objective, dropout=0.4, hidden_dim=48)
+    batch = DATA.collator(family, make_objective(name, objective=objective))(np.arange(len(DATA)), 1)
+    for branch, vectors, stream in ((family.image, batch["pooled"], 900), (family.text, batch["sentence"], 901)):
+        vectors = vectors.clone().requires_grad_()
+        kept = (noise.uniform(batch["draw"], 48, stream) >= 0.4).float() / 0.6
+        hidden = (branch.scale(vectors) @ branch.first.weight.T + branch.first.bias).clamp_min(0)
+        expected = (hidden * kept) @ branch.last.weight.T + branch.last.bias
+        ours = branch(vectors, batch["draw"])
+        torch.testing.assert_close(ours, expected)
+        gradients = [torch.autograd.grad(output.square().sum(), vectors)[0] for output in (ours, expected)]
+        torch.testing.assert_close(*gradients)
+        assert 0 < int((kept == 0).sum()) < kept.numel()
+    family.eval()
+    assert torch.equal(family.image(batch["pooled"], batch["draw"]), family.image(batch["pooled"]))
+
+
+def test_the_negatives_of_a_caption_lose_the_units_that_its_own_image_loses():
+    family = make_family("embedding_network", DATA.context, siblings=False, dropout=0.4)
+    objective = make_objective("embedding_network")
+    batch = DATA.collator(family, objective)(np.arange(6), 1)
+    batch["negative_features"] = batch["pooled"][:, None].expand(-1, 3, -1)  # its own image, as a negative
+    scores = _listed_scores(family, batch, family(batch))
+    torch.testing.assert_close(scores, scores[:, :1].expand(-1, 4))
