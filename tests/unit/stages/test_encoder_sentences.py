@@ -97,7 +97,7 @@ def test_other_weights_are_another_run(tmp_path: Path) -> None:
         ({"text__encoder": "none"}, r"text.sentence=encoder: needs a text encoder; add text.encoder=transformers"),
         ({"text__sentence": "mean", "text__word_vectors": "captions"}, r"text.encoder: nothing reads its vectors; add"),
         ({"model": "vsepp", "text__sentence": "none"}, r"text.encoder: nothing reads its vectors; family vsepp reads"),
-        ({"text__encoder__model": "absent"}, r"text.encoder.model=absent: is not a folder"),
+        ({"text__encoder__model": "absent"}, r"text.encoder.model: absent is not in the cache"),
         ({"text__encoder__model": ""}, r"text.encoder.model: name a folder"),
     ],
 )

@@ -22,7 +22,7 @@ def test_captions_with_adversaries_and_reasons():
     reasons = [line for line in lines if " -> " in line]
     assert len(samples) == len(reasons) > 5
     assert page.headline["captions"] == len(TEXTS)
-    with pytest.raises(InputError, match="hold none"):
+    with pytest.raises(InputError, match="contain no captions"):
         page_of([], Rules(), Parser.Config(), "all", 5, 2, 0)
 
 

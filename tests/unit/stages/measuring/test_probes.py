@@ -137,7 +137,7 @@ def test_random_vectors_are_of_the_word_alone():
     ("words", "said"),
     [
         (("nowhere",), r"^measure\.image_to_word\.words=nowhere: neither a run \(.*\) nor a file of word vectors"),
-        (("own", "own"), r"^measure\.image_to_word\.words=own,own: two have one name"),
+        (("own", "own"), r"^measure\.image_to_word\.words=own,own: two have the same name"),
         ((), r"^measure\.image_to_word\.words=: name one or more of own, random"),
     ],
 )
