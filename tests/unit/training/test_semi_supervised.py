@@ -96,8 +96,15 @@ def test_every_semi_supervised_objective_is_tried():
 
 
 @pytest.mark.parametrize("unpaired", [False, True])
-@pytest.mark.parametrize(("name", "known_only"), [("jwae_mse", False), ("embedding_network", False), ("cca", True)])
-def test_scales_know_all_text_and_closed_forms_known_pairs(name, known_only, unpaired):
+@pytest.mark.parametrize(
+    ("name", "key", "known_only"),
+    [
+        ("jwae_mse", "text_scale.mean", False),
+        ("embedding_network", "text.scale.mean", False),
+        ("cca", "caption_mean", True),
+    ],
+)
+def test_scales_know_all_text_and_closed_forms_known_pairs(name, key, known_only, unpaired):
     changes = {"train.pairs": 0.3, "train.unpaired": unpaired, "model.image": "pooled", "model.dim": 4}
     config = override(preset(f"{name}_scenes"), changes)
     data = TrainingInputs(Vocabulary((), ()), None, DATA.context, DATA.examples, DATA.examples)
@@ -105,5 +112,5 @@ def test_scales_know_all_text_and_closed_forms_known_pairs(name, known_only, unp
     read = known_images(10, 0.3, config.seed)[DATA.examples.image] if known_only else slice(None)
     sentences = DATA.examples.texts.sentence
     assert sentences is not None
-    mean = family.state_dict()["caption_mean" if known_only else "text_scale.mean"]
+    mean = family.state_dict()[key]
     torch.testing.assert_close(mean.double(), torch.as_tensor(sentences.values[read]).mean(0), rtol=1e-5, atol=1e-6)
