@@ -192,7 +192,7 @@ def _last_sign(content: JournalState) -> float:
 
 def _sweep(ledger: Ledger, content: JournalState, now: float, inside: Sequence[StatusRow]) -> StatusRow:
     """The row of a sweep whose trainings have the rows `inside`."""
-    progress, states = read_sweep_progress(ledger.folder), Counter(entry.state for entry in ledger)
+    progress, states = read_sweep_progress(ledger.folder), ledger.states
     age = now - max(_last_sign(content), progress.time if progress else 0)
     note = f"{states['failed']} failed" if states["failed"] else ""
     name, done = ledger.folder.name, states["finished"]

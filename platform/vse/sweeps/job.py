@@ -85,7 +85,7 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
     more = [f"  and {len(listed) - SHOWN} more"] if len(listed) > SHOWN else []
     searched = plan.search_lines(ledger, workspace)
     to_run[""] += plan.drawn(ledger) * len(plan.seeds)
-    count, states = to_run.total(), Counter(entry.state for entry in ledger)
+    count, states = to_run.total(), ledger.states
     at_once = need.at_once(engine.most(request, need), engine.side_by_side(request, plan.config.train))
     runner = "its workers by Ray Train" if need.nested else "in Tune's own process"
     return [

@@ -7,10 +7,12 @@ fingerprint of its changes: the same point is the same trial in any order and wi
 import contextlib
 import errno
 import functools
+import itertools
 import json
 import os
 import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -58,6 +60,7 @@ _TEXTS = {
 
 
 FILE_NAME = "ledger.jsonl"
+PART_BYTES = 256_000  # on S3, from which the next line begins another file
 DEFINITION = "definition.json"
 RUNNING = "running.json"  # seconds of running attempts, which count if the driver dies
 
@@ -129,21 +132,30 @@ def trial_id(changes: Mapping[str, Any]) -> str:
 class Ledger:
     """The trials of one sweep, in `ledger.jsonl` of its folder. A line that a crash cut off is skipped.
 
-    On S3, a job that hung may resume after another job has taken its sweep over. Its next write raises a StorageError,
-    since the file has changed since it was read.
+    On S3, objects cannot grow, so each line writes its file anew. The ledger therefore continues in `ledger-1.jsonl`,
+    `ledger-2.jsonl` and so on: the cost of a line does not grow with the number of trials.
+
+    A job that hung may resume after another job has taken its sweep over on S3. Its next write raises a StorageError,
+    since the last file has changed, or has a successor, since it was read.
     """
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
+        self.states = Counter[str]()  # trials by state
         self._entries: dict[str, Entry] = {}
-        self._data, self._tag = self._stored(FILE_NAME)
+        self._part, self._data, self._tag = 0, b"", ""  # number, content and tag of the last file
         self._noted, self._noted_tag = self._stored(RUNNING)
-        for line in self._data.split(b"\n"):
-            try:
-                entry = _entry(without_checksum(json.loads(line)))
-            except (KeyError, ValueError, TypeError):
-                continue
-            self._entries[entry.id] = entry
+        for part in itertools.count():
+            data, tag = self._stored(_part_name(part))
+            if not data:
+                break
+            self._part, self._data, self._tag = part, data, tag
+            for line in data.split(b"\n"):
+                try:
+                    entry = _entry(without_checksum(json.loads(line)))
+                except (KeyError, ValueError, TypeError):
+                    continue
+                self._keep(entry)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -234,7 +246,7 @@ class Ledger:
         trained = fields.get("result", {})
         longest = float(trained.get("seconds", 0.0)) if trained.get("trained") else 0.0
         spent = round(max(before + fields["seconds"], longest), 3)  # a restarted training counts its earlier seconds
-        parts = [(each.spent, each.need) for each in self if each.id == name]
+        parts = [(earlier.spent, earlier.need)] if (earlier := self._entries.get(name)) else []
         parts += [(self._cut[name].seconds, self._cut[name].need)] if name in self._cut else []
         entry = Entry(
             id=name,
@@ -247,15 +259,23 @@ class Ledger:
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.folder.is_local:
             self._append_local(line)
-        else:  # an object cannot grow; a ledger is small enough to be written anew
-            self._tag = self.folder.write_over(FILE_NAME, self._data + line, self._tag)
+        else:
+            if len(self._data) >= PART_BYTES:  # decided before the line, so that two jobs agree on the file to write
+                self._part, self._data, self._tag = self._part + 1, b"", ""
+            self._tag = self.folder.write_over(_part_name(self._part), self._data + line, self._tag)
             self._data += line
-        self._entries[entry.id] = entry
+        self._keep(entry)
         self._cut.pop(entry.id, None)
         return entry
 
+    def _keep(self, entry: Entry) -> None:
+        if before := self._entries.get(entry.id):
+            self.states[before.state] -= 1
+        self.states[entry.state] += 1
+        self._entries[entry.id] = entry
+
     def _append_local(self, line: bytes) -> None:
-        path = self.folder.local(FILE_NAME)
+        path = self.folder.local(_part_name(self._part))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab+", buffering=0) as stream:
@@ -267,7 +287,7 @@ class Ledger:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(stream.fileno())
         except OSError as error:
-            raise self.folder.refusal(FILE_NAME, error) from None
+            raise self.folder.refusal(path.name, error) from None
 
     def _stored(self, name: str) -> tuple[bytes, str]:
         """The content of a file, empty if there is none, and on S3 its tag."""
@@ -277,6 +297,11 @@ class Ledger:
             return self.folder.read_bytes(name), ""
         except (FileNotFoundError, NotADirectoryError):
             return b"", ""
+
+
+def _part_name(number: int) -> str:
+    """The name of a file of the ledger."""
+    return FILE_NAME.replace(".", f"-{number}.") if number else FILE_NAME
 
 
 def _mean(parts: Sequence[tuple[float, Resources]]) -> Resources:

@@ -182,10 +182,10 @@ class ResourceWatch:
         )
 
     def look(self, states: Iterable[str], avoided: Collection[str] = ()) -> None:
-        """Look at Tune's states of all trials.
+        """Look at Tune's states of trials.
 
         Args:
-            states: Of all trials.
+            states: Of all trials that wait or run; others do not count.
             avoided: Ids of the nodes that all waiting trials avoid.
 
         Raises:

@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 
 from vse.display.progress import Parts, Progress
@@ -98,7 +97,7 @@ class ProgressFile:
 
     def show(self, bar: Progress, running: int) -> None:
         """Publish the state of the progress line, and how many trials run."""
-        states = Counter(entry.state for entry in self.ledger)
+        states = self.ledger.states
         waiting = max(0, bar.total - bar.done - running) if bar.total else 0
         trials = {"waiting": waiting, "running": running, "finished": states["finished"], "failed": states["failed"]}
         show_trials(self.ledger.folder.name, trials)

@@ -82,6 +82,7 @@ class Recorder(tune.Callback):
         self._running: dict[str, _Running] = {}
         self._epochs, self._began, self._file = EpochCounter(), False, ProgressFile(ledger)
         self._kept = self._looked = time.monotonic()
+        self._over = 0  # trials at the beginning of Tune's list that have ended
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune saves its callbacks to resume from; the ledger does that here
@@ -116,14 +117,17 @@ class Recorder(tune.Callback):
             self.keep_running()
         if time.monotonic() - self._looked >= LOOK:
             self._show()
-        for trial in trials:
+        watched = trials[self._over :]  # Tune's list keeps all trials, and there are several steps to a trial
+        for trial in watched:
             if trial.status == Trial.ERROR and trial.trial_id not in self._failed:
                 # Tune drops a trial without a callback if an actor is not free for it in time. The wrapper that counts
                 # the running trials would wait for it forever.
                 self.on_silent_failure(trial.trial_id)
                 self._failed.add(trial.trial_id)
                 self._fail(trial.config["changes"], _why(trial)[0], FailureKind.NOT_STARTED)
-        self.waiting.look((trial.status for trial in trials), _avoided(trials))
+        self.waiting.look((trial.status for trial in watched), _avoided(watched))
+        while self._over < len(trials) and trials[self._over].status in (Trial.TERMINATED, Trial.ERROR):
+            self._over += 1
 
     def keep_running(self) -> None:
         """Record the cost so far of running trials in the ledger."""

@@ -4,6 +4,7 @@ The journals contain all of it, so a damaged file is renamed and a new one is fi
 importing mlflow.
 """
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -14,7 +15,9 @@ from pathlib import Path
 from vse.tracking.mlflow_internals import (
     ACTIVE,
     FIRST_EXPERIMENT,
+    INDEX_OF_TAG,
     PATH_COLUMNS,
+    RUN_WITH_TAG,
     STAGE_OF_RUN,
     close_engines,
     is_locked,
@@ -105,8 +108,19 @@ def stage_in_file(uri: str, run_id: str) -> str:
     return _stage(uri, STAGE_OF_RUN, run_id)
 
 
+def index_runs(uri: str, key: str) -> None:
+    """Make `may_have_run` fast for the tag `key`. A store that is busy or read-only stays as it is."""
+    with contextlib.suppress(sqlite3.OperationalError), closing(sqlite3.connect(file_of(uri))) as connection:
+        connection.execute(INDEX_OF_TAG.format(key=key))
+
+
+def may_have_run(uri: str, key: str, value: str) -> bool:
+    """Whether a run has this tag; True if the file is busy."""
+    return bool(_stage(uri, RUN_WITH_TAG.format(key=key), value))
+
+
 def _stage(uri: str, query: str, *values: str) -> str:
-    """The first lifecycle stage that a query finds, else ""; "active" if the file is busy or read-only."""
+    """The first text that a query finds, else ""; "active" if the file is busy or read-only."""
     if not file_of(uri).is_file():
         return ""
     try:

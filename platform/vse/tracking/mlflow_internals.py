@@ -37,6 +37,9 @@ PATH_COLUMNS = (
 )
 FIRST_EXPERIMENT = "SELECT lifecycle_stage FROM experiments"  # MLflow creates its first experiment last
 STAGE_OF_RUN = "SELECT lifecycle_stage FROM runs WHERE run_uuid = ?"
+# MLflow's own query for a tag reads the tag of every run, so its time grows with the store
+INDEX_OF_TAG = "CREATE INDEX IF NOT EXISTS vse_runs ON tags (value) WHERE key = '{key}'"
+RUN_WITH_TAG = "SELECT run_uuid FROM tags WHERE key = '{key}' AND value = ?"
 ACTIVE = "active"  # the lifecycle stage of a run that is not deleted
 _STORES = ("mlflow.store.tracking.sqlalchemy_store", "mlflow.store.model_registry.sqlalchemy_store")
 

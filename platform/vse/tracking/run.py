@@ -95,6 +95,7 @@ class RunShipper:
 
     def __init__(self, store: Any, workspace: str, warn: Callable[[str], None]) -> None:
         self._store, self.workspace, self._warn = store, workspace, warn
+        self._parents: dict[tuple[str, str], str] = {}  # MLflow's ids, by experiment and run
 
     def ship(self, states: dict[str, ShippingState], key: str, pending: PendingRun) -> dict[str, int]:
         """Send everything of a run that is not in `states[key]`, and update that.
@@ -136,9 +137,12 @@ class RunShipper:
         self, state: ShippingState, before: JournalState, content: JournalState, folder: Folder
     ) -> dict[str, int]:
         if content.parent and (not state.parent or content.parent != before.parent):
-            state.parent, _ = self._store.find_or_create(
-                content.experiment, content.parent, name=content.parent, started=content.started
-            )
+            parent = content.experiment, content.parent
+            if parent not in self._parents:
+                self._parents[parent], _ = self._store.find_or_create(
+                    *parent, name=content.parent, started=content.started
+                )
+            state.parent = self._parents[parent]
         old_tags = visible(before.tags)
         self._store.send(
             state.run_id,

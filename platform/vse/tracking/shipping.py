@@ -42,7 +42,9 @@ _DEPTHS += ("comparisons/*",)
 Pending = dict[tuple[str, str], PendingRun]  # by (experiment, run)
 _BUSY = "another job is shipping this workspace"
 PAUSES = 10  # minimum pause between passes, in units of the time that reading all journals takes
-_SAVE_EVERY = 20  # runs; after a crash in between, at most these are sent again, without effect
+# Runs between two writes of the state, and the pause after one in units of its time, which grows with the number of
+# runs. Runs that were sent since the last write before a crash are sent again, without effect.
+_SAVE_EVERY, _SAVE_PAUSES = 20, 20
 
 
 @dataclass(slots=True)
@@ -249,7 +251,7 @@ class Shipper:
     def _send_each(self, pending: Pending, states: dict[str, ShippingState], result: ShippingResult) -> bool:
         """Whether every run was tried; False if MLflow was replaced, and `states` is empty now."""
         store = self._connected()
-        shipper = RunShipper(store, self.workspace, self._warn)
+        shipper, next_save = RunShipper(store, self.workspace, self._warn), 0.0
         try:
             for each in _parents_first(pending):
                 key = self._key(each.folder)
@@ -271,8 +273,9 @@ class Shipper:
                     self._warn(f"{result.trouble}; this run stays in its journal and is retried")
                     continue
                 result.runs, result.waiting = result.runs + 1, result.waiting - 1
-                if result.runs % _SAVE_EVERY == 0:
+                if result.runs % _SAVE_EVERY == 0 and (begun := time.monotonic()) >= next_save:
                     write_state(self._state_file, states)
+                    next_save = begun + _SAVE_PAUSES * (time.monotonic() - begun)
         finally:
             write_state(self._state_file, states)
         return True

@@ -15,7 +15,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vse.tracking.embedded import file_of, make_complete
+from vse.tracking.embedded import file_of, index_runs, make_complete, may_have_run
 from vse.tracking.mlflow_internals import (
     ACTIVE,
     COMMIT_TAG,
@@ -66,9 +66,10 @@ class Store:
         warn_of_version()
         from mlflow import MlflowClient
 
-        self._artifacts = artifacts
+        self._artifacts, self._uri = artifacts, uri
         if artifacts is not None:
             make_complete(uri)
+            index_runs(uri, RUN_TAG)
             _sync_less(uri)
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
@@ -103,7 +104,10 @@ class Store:
         experiment_id = self.experiment_id(experiment)
         # run ids are fingerprints and names: no quote can get into the filter
         tag = re.sub(r"[^\w.:/-]", "_", run)
-        runs = self._client.search_runs([experiment_id], f"tags.`{RUN_TAG}` = '{tag}'", ViewType.ALL, max_results=10)
+        runs = []
+        if self._artifacts is None or may_have_run(self._uri, RUN_TAG, tag):
+            found = f"tags.`{RUN_TAG}` = '{tag}'"
+            runs = self._client.search_runs([experiment_id], found, ViewType.ALL, max_results=10)
         if runs:
             info = max(runs, key=lambda each: each.info.lifecycle_stage == ACTIVE).info
             # a child that was shipped first has created it without a name

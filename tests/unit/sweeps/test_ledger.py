@@ -256,3 +256,28 @@ def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothi
             (C, "failed"),
         ]
         assert hung.get(C) is None
+
+
+@pytest.mark.process
+def test_on_s3_a_long_ledger_continues_in_further_files(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
+    monkeypatch.setattr("vse.sweeps.ledger.PART_BYTES", 500)  # lines have about 300 bytes: two to a file
+    with s3.server() as place:
+        remote = Folder.open(s3.address(place, "parts"))
+        first = Ledger(remote)
+        for k in range(5):
+            first.finish({"x": k}, {"v": k}, 1.0)
+        assert remote.names() == ("ledger-1.jsonl", "ledger-2.jsonl", "ledger.jsonl")
+        assert list(Ledger(remote)) == list(first)
+        for k in range(5, 8):  # the last file of `late` has room, is full, has room
+            late, other = Ledger(remote), Ledger(remote)
+            other.finish({"x": k}, {"v": k}, 1.0)
+            with pytest.raises(StorageError, match="another job works on this"):
+                late.finish({"x": "late"}, {}, 1.0)
+        assert [entry.changes["x"] for entry in Ledger(remote)] == list(range(8))
+        for name in remote.names():
+            folder.write_bytes(name, remote.read_bytes(name))
+    copy = Ledger(folder)  # on a disk the last file grows
+    for k in range(8, 12):
+        copy.finish({"x": k}, {"v": k}, 1.0)
+    assert [entry.changes["x"] for entry in Ledger(folder)] == list(range(12))
+    assert len(folder.names()) == 4

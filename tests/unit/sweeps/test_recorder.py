@@ -176,6 +176,20 @@ def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledge
     assert looks[1][0] == ["PENDING", "PENDING", "RUNNING"]
 
 
+def test_ended_trials_at_the_beginning_are_looked_at_once(ledger: Ledger) -> None:
+    ends, looks = Ends(ledger), list[int]()
+    ends.recorder.waiting.look = lambda states, avoided=(): looks.append(len(list(states)))
+    states = ["TERMINATED", "ERROR", "RUNNING", "TERMINATED", "PENDING"]
+    trials = [
+        SimpleNamespace(trial_id=str(k), status=state, config={"changes": {"x": k}}, error_file=None)
+        for k, state in enumerate(states)
+    ]
+    for _ in range(2):
+        ends.recorder.on_step_end(0, trials)
+    assert looks == [5, 3]
+    assert ends.untold == ["1"]
+
+
 NO_PLACE: dict[str, Any] = {"kind": "PlacementError", "refused": "train.workers=2: no nodes started in time"}
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from vse.tracking import mlflow_internals as internals
 from vse.tracking.embedded import make_complete
+from vse.tracking.store import RUN_TAG, Store
 
 TO_DO = "MLflow has changed; in vse/tracking/mlflow_internals.py"
 
@@ -89,6 +90,19 @@ def test_columns_of_the_store(database: Path) -> None:
         stages = connection.execute(internals.FIRST_EXPERIMENT).fetchall()
         assert stages == [(internals.ACTIVE,)], f"{TO_DO} set FIRST_EXPERIMENT"
         assert connection.execute(internals.STAGE_OF_RUN, ("none",)).fetchall() == [], f"{TO_DO} set STAGE_OF_RUN"
+
+
+def test_runs_are_found_by_an_index(database: Path, tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{database}", tmp_path / "artifacts")
+    made = store.find_or_create("vse", "a", name="a", started=1)
+    assert made[1] is False
+    assert store.find_or_create("vse", "a", name="a", started=1) == (made[0], True)
+    assert store.find_or_create("vse", "b", name="b", started=1)[1] is False
+    query = internals.RUN_WITH_TAG.format(key=RUN_TAG)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute(query, ("a",)).fetchall() == [(made[0],)], f"{TO_DO} set RUN_WITH_TAG"
+        (*_, plan) = connection.execute(f"EXPLAIN QUERY PLAN {query}", ("a",)).fetchone()
+    assert "vse_runs" in plan, f"{TO_DO} set INDEX_OF_TAG"
 
 
 def test_closed_engines_are_forgotten(database: Path) -> None:

@@ -120,6 +120,15 @@ def test_a_run_that_cannot_be_sent_holds_back_no_other(
     ]
 
 
+def test_the_parent_of_many_runs_is_looked_up_once(tmp_path: Path) -> None:
+    for run in ("a", "b", "c"):
+        Journal(tmp_path / "runs" / run / FILE_NAME).start(run, parent="sweep")
+    shipper = Shipper(str(tmp_path), "http://127.0.0.1:9")
+    store = shipper._store = Sickly()
+    assert shipper.ship().runs == 3
+    assert sorted(store.asked) == ["a", "b", "c", "sweep"]
+
+
 def test_a_server_that_went_away_is_not_asked_for_every_run(tmp_path: Path) -> None:
     for run in ("a", "b"):
         book = Journal(tmp_path / "runs" / run / FILE_NAME)
