@@ -108,10 +108,20 @@ def stage_in_file(uri: str, run_id: str) -> str:
     return _stage(uri, STAGE_OF_RUN, run_id)
 
 
-def index_runs(uri: str, key: str) -> None:
-    """Make `may_have_run` fast for the tag `key`. A store that is busy or read-only stays as it is."""
-    with contextlib.suppress(sqlite3.OperationalError), closing(sqlite3.connect(file_of(uri))) as connection:
+def prepare_queries(uri: str, key: str) -> None:
+    """Make `may_have_run` fast for the tag `key`, and count the tables' rows, by which SQLite plans MLflow's queries.
+
+    Without counts, MLflow's page takes 8 s to sort 10,000 runs by a metric. A store that is busy or read-only stays as
+    it is.
+    """
+    with (
+        contextlib.suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(file_of(uri))) as connection,
+        connection,
+    ):
         connection.execute(INDEX_OF_TAG.format(key=key))
+        connection.execute("PRAGMA analysis_limit = 1000")
+        connection.execute("ANALYZE")
 
 
 def may_have_run(uri: str, key: str, value: str) -> bool:

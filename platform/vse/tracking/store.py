@@ -15,7 +15,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vse.tracking.embedded import file_of, index_runs, make_complete, may_have_run
+from vse.tracking.embedded import file_of, make_complete, may_have_run, prepare_queries
 from vse.tracking.mlflow_internals import (
     ACTIVE,
     COMMIT_TAG,
@@ -69,7 +69,7 @@ class Store:
         self._artifacts, self._uri = artifacts, uri
         if artifacts is not None:
             make_complete(uri)
-            index_runs(uri, RUN_TAG)
+            prepare_queries(uri, RUN_TAG)
             _sync_less(uri)
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
