@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vse.config import fingerprint
@@ -44,17 +45,19 @@ def commit(
     Raises:
         InputError: if images that had features were rejected when damaged shards were extracted again.
     """
-    rows: dict[str, tuple[str, int]] = {}  # image -> shard, row
     reasons: dict[str, str] = {}
     used: dict[str, Receipt] = {}
-    wanted = set(ids)
+    place = {image: k for k, image in enumerate(ids)}
+    shards, rows = np.full(len(ids), -1, np.int32), np.zeros(len(ids), np.int64)  # of each image; shards as in `used`
     for receipt in read_receipts(folder, checksums=False):  # `extract` has verified the existing ones
-        new = [(row, image) for row, image in enumerate(receipt.ids) if image in wanted and image not in rows]
-        if new and receipt.file is not None:
+        own = np.array([place.get(image, -1) for image in receipt.ids], np.int64)
+        new = np.flatnonzero(own >= 0)
+        new = new[shards[own[new]] < 0]
+        if len(new) and receipt.file is not None:
+            shards[own[new]], rows[own[new]] = len(used), new
             used[receipt.file] = receipt
-            rows.update((image, (str(receipt.file), row)) for row, image in new)
         reasons.update(receipt.rejects)
-    rejected = [image for image in ids if image not in rows]
+    rejected = [ids[k] for k in np.flatnonzero(shards < 0).tolist()]
     if rejected and (lost := images_without_file(folder).intersection(rejected)):
         image = next(image for image in rejected if image in lost)
         raise InputError(
@@ -64,8 +67,9 @@ def commit(
         )
     missing = [image for image in rejected if image not in reasons]
     assert not missing, f"{folder.uri}: {len(missing)} images are in no shard, {missing[0]!r} first"
-    kept = [image for image in ids if image in rows]
-    index = {"image": kept, "shard": [rows[image][0] for image in kept], "row": [rows[image][1] for image in kept]}
+    kept = np.flatnonzero(shards >= 0)
+    names = pa.DictionaryArray.from_arrays(shards[kept], pa.array([*used], pa.string()))
+    index = {"image": [ids[k] for k in kept.tolist()], "shard": names.cast(pa.string()), "row": rows[kept]}
     _write_table(folder, INDEX, pa.table(index, schema=_INDEX_SCHEMA))
     write_rejects(folder, [(image, reasons[image]) for image in rejected])
     content = {
@@ -122,7 +126,7 @@ class FeatureStore:
                 return None
             store = cls(folder, manifest)
             try:
-                _ = store.rejects, store.ids  # small, and read by everyone
+                _ = store.rejects, store._index  # read by everyone
             except (FileNotFoundError, DamagedError):
                 return None
             if not folder.is_local:
@@ -161,7 +165,7 @@ class FeatureStore:
     @cached_property
     def ids(self) -> tuple[str, ...]:
         """Ids of the images with features, in the order of the records."""
-        return tuple(self._index.column("image").to_pylist())
+        return tuple(self._index.images.to_pylist())
 
     @cached_property
     def rejects(self) -> dict[str, str]:
@@ -170,17 +174,19 @@ class FeatureStore:
         return dict(zip(table.column("image").to_pylist(), table.column("reason").to_pylist(), strict=True))
 
     @cached_property
-    def _index(self) -> pa.Table:
-        return self._table(INDEX)
+    def _index(self) -> "_Index":
+        table = self._table(INDEX, dictionaries=["shard"]).unify_dictionaries().combine_chunks()
+        shard = table.column("shard").combine_chunks()
+        return _Index(
+            images=table.column("image").combine_chunks(),
+            names=shard.dictionary.to_pylist(),
+            shards=shard.indices.to_numpy(),
+            rows=table.column("row").to_numpy(),
+        )
 
-    @cached_property
-    def _rows(self) -> dict[str, tuple[str, int]]:
-        """Image id -> (shard, row)."""
-        shards, rows = self._index.column("shard").to_pylist(), self._index.column("row").to_pylist()
-        return {image: (s, r) for image, s, r in zip(self.ids, shards, rows, strict=True)}
-
-    def _table(self, name: str) -> pa.Table:
-        return pq.read_table(pa.BufferReader(read_checked(self.folder, self.manifest, name)))
+    def _table(self, name: str, dictionaries: Sequence[str] = ()) -> pa.Table:
+        data = read_checked(self.folder, self.manifest, name)
+        return pq.read_table(pa.BufferReader(data), read_dictionary=[*dictionaries])
 
     def array(self, output: str, ids: Sequence[str], cache: str | os.PathLike[str] | None = None) -> np.ndarray:
         """Features of images: (len(ids), *shape), half floats (masks: bytes), in the order of `ids`.
@@ -192,29 +198,31 @@ class FeatureStore:
             InputError: naming the first image that the store lacks, and why it was rejected.
             DamagedError: if a shard is damaged.
         """
-        spec, rows = self.output(output), self._find(ids)
+        spec, places = self.output(output), self._find(ids)
         shape = (len(ids), *spec.shape)
         if cache is None:
             values = np.empty(shape, spec.dtype)
-            self._fill(values, output, rows)
+            self._fill(values, output, places)
             return values
         name = f"{self.fingerprint}/{output}-{fingerprint(list(ids))}"
-        return mapped_array(Path(cache), name, shape, spec.dtype, lambda values: self._fill(values, output, rows))
+        return mapped_array(Path(cache), name, shape, spec.dtype, lambda values: self._fill(values, output, places))
 
-    def _find(self, ids: Sequence[str]) -> list[tuple[str, int]]:
-        for image in ids:
-            if image not in self._rows:
-                reason = f"was rejected ({self.rejects[image]})" if image in self.rejects else "is not in the store"
-                raise InputError(f"{self.folder.uri}: image {image!r} {reason}")
-        return [self._rows[image] for image in ids]
+    def _find(self, ids: Sequence[str]) -> np.ndarray:
+        """The place of each image in the index."""
+        found = pc.index_in(pa.array(ids, pa.string()), value_set=self._index.images)  # type: ignore[attr-defined]
+        if found.null_count:
+            image = ids[int(found.is_null().index(True).as_py())]
+            reason = f"was rejected ({self.rejects[image]})" if image in self.rejects else "is not in the store"
+            raise InputError(f"{self.folder.uri}: image {image!r} {reason}")
+        return found.to_numpy()
 
-    def _fill(self, values: np.ndarray, output: str, rows: list[tuple[str, int]]) -> None:
+    def _fill(self, values: np.ndarray, output: str, places: np.ndarray) -> None:
         """Fill `values` shard by shard.
 
         Memory holds the shards that `read_ahead` reads in parallel, each as its file, all its rows and the wanted ones,
         and the wanted rows of two more: for shards of 48 MB, 1 GB on S3 and 0.4 GB on a disk.
         """
-        parts = list(_by_shard(rows))
+        parts = list(self._index.by_shard(places))
 
         def rows_of(part: tuple[str, np.ndarray, np.ndarray]) -> np.ndarray:
             return self._read(part[0], output)[part[2]]
@@ -225,6 +233,32 @@ class FeatureStore:
 
     def _read(self, shard: str, output: str) -> np.ndarray:
         return read_shard(self.folder, shard, [output], self.manifest["files"][shard])[output]
+
+
+@dataclass(frozen=True, eq=False)
+class _Index:
+    """Where the images are, as columns: ten million take 0.5 GB. Their ids alone take 0.9 GB as Python objects.
+
+    Args:
+        images: Their ids.
+        names: Of the shards.
+        shards: The place of the shard of each image in `names`.
+        rows: The row of each image in its shard.
+    """
+
+    images: pa.StringArray
+    names: list[str]
+    shards: np.ndarray
+    rows: np.ndarray
+
+    def by_shard(self, places: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """(shard, positions in `places`, rows in the shard) for every shard, shards in order of first use."""
+        shards = self.shards[places]
+        each, first = np.unique(shards, return_index=True)
+        order = np.argsort(shards, kind="stable")
+        groups = np.split(order, np.searchsorted(shards[order], each[1:]))
+        for k in np.argsort(first):
+            yield self.names[each[k]], groups[k], self.rows[places[groups[k]]]
 
 
 _cached: dict[Folder, FeatureStore] = {}  # the few stores on S3 that one process trains and measures on
@@ -254,12 +288,3 @@ class StoredFeatures:
             FeatureStore.remove_damaged(self.store.folder)
             self.store = self.restore()
             return self.store.array(output, ids, cache)
-
-
-def _by_shard(rows: Sequence[tuple[str, int]]) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """(shard, positions in `rows`, rows in the shard) for every shard, shards in order of first use."""
-    groups: dict[str, list[int]] = {}
-    for position, (shard, _) in enumerate(rows):
-        groups.setdefault(shard, []).append(position)
-    for shard, positions in groups.items():
-        yield shard, np.array(positions, dtype=np.int64), np.array([rows[p][1] for p in positions], dtype=np.int64)
