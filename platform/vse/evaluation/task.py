@@ -283,6 +283,7 @@ class Task(ABC):
         scope: What `measure` gets at once.
         parsed: Whether `measure` reads parses of captions, so that they are made for every family.
         records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
+        portable: Whether any node of a cluster can measure it, because it reads no pictures and no files of the user.
         revision: Raise it whenever the same weights and data give other numbers.
     """
 
@@ -291,6 +292,7 @@ class Task(ABC):
     scope: ClassVar[Scope] = Scope.PROTOCOL
     parsed: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False
+    portable: ClassVar[bool] = False
     revision: ClassVar[int] = 1
 
     def __init__(self, config: Any = None) -> None:

@@ -25,7 +25,7 @@ from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
 from vse.stages.measuring.plan import plan_measure
-from vse.stages.measuring.stage import Measured, carry_out, is_kept
+from vse.stages.measuring.stage import Measured, MeasureWork, all_kept, carry_out, measure_on_cluster, work_for
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
@@ -186,6 +186,7 @@ def measured_alike(
         _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
     first, prints = runs[0].name, dict[str, str]()
+    missing, works = set[str](), list[MeasureWork]()
     for folder in folders:
         plan = plan_measure([folder], workspace, tasks, options)
         if not prints:  # all runs meet the same adversaries, or are refused
@@ -196,17 +197,21 @@ def measured_alike(
                 f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
                 "text.parser or training captions differ); tasks=retrieval compares them without attacks"
             )
-    return {folder.name: _measured(folder, workspace, tasks, options) for folder in folders}
-
-
-def _measured(run: Folder, workspace: Workspace, tasks: Sequence[str], options: SharedOptions) -> Measured:
-    plan, folder = plan_measure([run], workspace, tasks, options), run.child("evaluation")
-    if is_kept(plan, folder):
-        return carry_out(plan, folder)
-    print(f"measuring {run.name}", file=sys.stderr, flush=True)
-    measured = carry_out(plan, folder)
-    workspace.journal(run).metrics(named(keyed(measured, to_dict(options))), step=0)
-    return measured
+        kept = all_kept(plan, folder.child("evaluation"))
+        if len(kept) < len(plan.tasks):
+            missing.add(folder.name)
+            works += work_for(plan, kept, folder.child("evaluation"))
+    measure_on_cluster(works)
+    results = dict[str, Measured]()
+    for folder in folders:
+        plan = plan_measure([folder], workspace, tasks, options)
+        if folder.name in missing:
+            print(f"measuring {folder.name}", file=sys.stderr, flush=True)
+        results[folder.name] = carry_out(plan, folder.child("evaluation"))
+        if folder.name in missing:
+            metrics = named(keyed(results[folder.name], to_dict(options)))
+            workspace.journal(folder).metrics(metrics, step=0)
+    return results
 
 
 def _of_other_data(runs: Sequence[Compared]) -> list[Compared]:

@@ -33,6 +33,7 @@ class AlphaCurveTask(Task):
 
     config: Config
     needs = (ONE_RUN, ALPHA)
+    portable = True
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -70,6 +70,7 @@ class AttacksTask(Task):
 
     config: Config
     records_queries = True
+    portable = True
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

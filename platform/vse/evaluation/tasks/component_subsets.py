@@ -94,6 +94,7 @@ class ComponentSubsetsTask(Task):
     config: Config
     needs = (COMPONENTS,)
     records_queries = True
+    portable = True
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

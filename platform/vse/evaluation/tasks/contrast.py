@@ -28,6 +28,7 @@ class VSECTask(Task):
     """Base of the tasks with VSE-C's adversaries."""
 
     Config = ContrastConfig
+    portable = True
     config: ContrastConfig
 
     @property

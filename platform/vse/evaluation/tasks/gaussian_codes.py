@@ -41,6 +41,7 @@ class GaussianCodesTask(Task):
 
     needs = (ONE_RUN, OWN_DATA, CODES)
     scope = Scope.SPLIT
+    portable = True
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -54,7 +54,8 @@ def encoder_for(plan: MeasurePlan) -> Callable[[Split], Codes] | None:
         if not part.name:  # the whole data set is no split that a task could name
             return plan.members.encode(part)
         work = EncodeWork(request, part.name, len(part.images))
-        (arrays,) = computed([(work, 0)], plan.device, None, "encode splits", any_device=True)
+        workspace = request.workspace
+        (arrays,) = computed([(work, 0)], plan.device, None, "encode splits", any_device=True, workspace=workspace)
 
         def side(name: str) -> dict[str, Tensor]:
             own = f"{name} "

@@ -1,6 +1,6 @@
 """What a process on another node needs to open a measurement by itself, as a trial opens its run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -33,10 +33,14 @@ class MeasureRequest:
         return plan_measure(runs, workspace, self.tasks, replace(self.options, device="cpu"))
 
 
-def request_of(plan: MeasurePlan) -> MeasureRequest:
-    """The request of a measurement, with the tasks that adversaries are made for; others are not checked again."""
+def request_of(plan: MeasurePlan, tasks: Sequence[str] = ()) -> MeasureRequest:
+    """The request of a measurement.
+
+    Args:
+        plan: The measurement.
+        tasks: Names; by default of the tasks with adversaries, because other tasks need not be checked again.
+    """
     workspace = plan.members.workspace
-    attacking = tuple(name for name, task in plan.tasks.items() if task.adversaries)
-    return MeasureRequest(
-        plan.runs, workspace.root.uri, workspace.external.answers, attacking or ("retrieval",), plan.options
-    )
+    attacking = [name for name, task in plan.tasks.items() if task.adversaries]
+    requested = tuple(tasks or attacking or ["retrieval"])
+    return MeasureRequest(plan.runs, workspace.root.uri, workspace.external.answers, requested, plan.options)

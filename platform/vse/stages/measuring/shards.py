@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from vse.config import fingerprint
+from vse.data.records import Split
 from vse.evaluation import shards
 from vse.evaluation.attacks import AnySet, Attacked, OwnScores, restrict
 from vse.evaluation.metrics import RetrievalCounter
@@ -198,7 +199,8 @@ class ShardedScores:
         jobs = [(work, shard) for shard in range(number)]
         self._names += map(name_of, jobs)
         free = self.plan.options.device == "auto"
-        return computed(jobs, self.plan.device, self.folder, title, any_device=free)
+        workspace = self._request.workspace
+        return computed(jobs, self.plan.device, self.folder, title, any_device=free, workspace=workspace)
 
 
 def shards_for(plan: MeasurePlan, context: Context, folder: Folder) -> ShardedScores | None:
@@ -209,10 +211,13 @@ def shards_for(plan: MeasurePlan, context: Context, folder: Folder) -> ShardedSc
         context: Of the split.
         folder: Where finished shards are kept.
     """
-    if not context.split.name:
-        return None
+    return ShardedScores(plan, context, folder) if is_sharded(plan, context.split) else None
+
+
+def is_sharded(plan: MeasurePlan, part: Split) -> bool:
+    """Whether the scores of a split take so long that they are counted in shards."""
+    if not part.name:
+        return False
     pairwise = any(member.trained.family.pairwise for member in plan.members.each)
-    sizes = [(len(fold.images), len(fold.captions)) for fold in context.folds]
-    if not any(shards.worth_shards(pairwise, *size) for size in sizes):
-        return None
-    return ShardedScores(plan, context, folder)
+    folds = plan.protocols[part.name].select(part.caption_to_image, len(part.images))
+    return any(shards.worth_shards(pairwise, len(fold.images), len(fold.captions)) for fold in folds)

@@ -1,13 +1,19 @@
-"""Stage 5, measure: tasks on a trained run or several, kept in the folder of the run as JSON, one file a task."""
+"""Stage 5, measure: tasks on a trained run or several, kept in the folder of the run as JSON, one file a task.
+
+A cluster measures a run in a Ray task, on a GPU if it has any. Tasks that read pictures or files of the user stay with
+the job's process, as do measurements whose scores are counted in shards.
+"""
 
 import contextlib
 import logging
+import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 
 from vse.config import fingerprint, to_dict
@@ -17,11 +23,15 @@ from vse.evaluation import tasks
 from vse.evaluation.outcomes import Outcomes, pack, rows_of, unpack
 from vse.evaluation.statistics import Effect, Sample, bootstrap_all
 from vse.evaluation.task import Scope, Task, measured
+from vse.evaluation.work import Arrays, Work
 from vse.stages.measuring.context import context_of
 from vse.stages.measuring.encoding import encoder_for
 from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, label_of
 from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
-from vse.stages.measuring.shards import ShardedScores, shards_for
+from vse.stages.measuring.request import MeasureRequest, request_of
+from vse.stages.measuring.shards import ShardedScores, is_sharded, shards_for
+from vse.stages.measuring.work import computed_on_cluster
+from vse.stages.trained import device_of
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
@@ -117,7 +127,9 @@ def measure(
 
 def carry_out(plan: MeasurePlan, folder: Folder) -> Measured:
     """What was measured before, and the rest measured and kept. Raises Diverged if scores are NaN."""
-    kept = {name: measures for name in plan.tasks if (measures := kept_measures(plan, name, folder)) is not None}
+    kept = all_kept(plan, folder)
+    if measure_on_cluster(work_for(plan, kept, folder)):
+        kept = all_kept(plan, folder)
     left = {name: task for name, task in plan.tasks.items() if name not in kept}
     kept |= _measure(plan, left, folder) if left else {}
     lacking = {name: TaskMeasures(task=plan.options.task(name), missing=needs) for name, needs in plan.missing.items()}
@@ -126,9 +138,71 @@ def carry_out(plan: MeasurePlan, folder: Folder) -> Measured:
     return Measured({name: every[name] for name in tasks.names() if name in every}, plan.sizes, digits)
 
 
-def is_kept(plan: MeasurePlan, folder: Folder) -> bool:
-    """Whether everything was measured before."""
-    return all(kept_measures(plan, name, folder) is not None for name in plan.tasks)
+@dataclass(frozen=True, eq=False)
+class MeasureWork(Work):
+    """Tasks on a run, or on an ensemble, that any process can measure; it keeps their numbers itself.
+
+    Args:
+        request: What is measured.
+        folder: Address of the folder where the numbers are kept.
+    """
+
+    request: MeasureRequest
+    folder: str
+
+    @cached_property
+    def digits(self) -> str:
+        return self.request.digits
+
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        """`device`: the name of the device and its node. Raises Diverged if scores are NaN."""
+        plan = self.request.plan()
+        plan = replace(plan, device=device, options=replace(plan.options, device=device.type))
+        _measure(plan, plan.tasks, Folder.open(self.folder))
+        return {"device": np.array(f"{_device_name(device)} of {platform.node()}")}
+
+
+def work_for(plan: MeasurePlan, kept: Container[str], folder: Folder) -> list[MeasureWork]:
+    """What any node of a cluster could measure: one piece of work, or none.
+
+    Args:
+        plan: The measurement.
+        kept: Names of the tasks that were measured before.
+        folder: Where the numbers are kept.
+    """
+    names = [name for name, task in plan.tasks.items() if task.portable and name not in kept]
+    if not names or any(is_sharded(plan, part) for part in plan.parts):
+        return []
+    return [MeasureWork(request_of(plan, names), folder.uri)]
+
+
+def measure_on_cluster(works: Sequence[MeasureWork]) -> bool:
+    """Measure runs by tasks of the cluster, as many at once as it has room for.
+
+    Args:
+        works: What to measure, in the same workspace and with the same `measure.device`.
+
+    Returns:
+        Whether it was measured: not without a cluster that has other nodes, or GPUs which this process lacks.
+
+    Raises:
+        InputError: A node does not see the workspace, or what opening the runs raises.
+        Diverged: Scores are NaN.
+    """
+    if not works:
+        return False
+    request = works[0].request
+    device, free = device_of(request.options.device, "measure.device"), request.options.device == "auto"
+    jobs = [(work, 0) for work in works]
+    results = computed_on_cluster(jobs, device, "measure runs", any_device=free, workspace=request.workspace)
+    for place in dict.fromkeys(str(result["device"]) for result in results or ()):
+        log.info("measured on %s", place)
+    return results is not None
+
+
+def all_kept(plan: MeasurePlan, folder: Folder) -> dict[str, TaskMeasures]:
+    """What was measured before, by task."""
+    return {name: measures for name in plan.tasks if (measures := kept_measures(plan, name, folder)) is not None}
 
 
 def kept_measures(plan: MeasurePlan, name: str, folder: Folder) -> TaskMeasures | None:
@@ -192,8 +266,12 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
     results = {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
     for shards in kept:
         shards.forget()
-    log.info("measured on %s", torch.cuda.get_device_name(plan.device) if plan.device.type == "cuda" else "the CPU")
+    log.info("measured on %s", _device_name(plan.device))
     return results
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
 
 
 def _keep(

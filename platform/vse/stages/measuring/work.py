@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vse.cluster.placement import capacity
+from vse.cluster.placement import capacity, check_shared
 from vse.cluster.runtime import Config, cluster_of
 from vse.display.progress import Progress
 from vse.evaluation.work import Arrays, Job, ResultStore, Runner, plain_map, run_jobs
@@ -40,13 +40,20 @@ class ResultFolder(ResultStore):
 
 
 @contextlib.contextmanager
-def work_runner(any_device: bool = False) -> Iterator[Runner]:
+def work_runner(any_device: bool = False, workspace: str = "") -> Iterator[Runner]:
     """Ray's tasks if Ray runs already or this job belongs to a cluster, else this process.
 
-    any_device: whether tasks take GPUs if the cluster has any, whatever the device that is asked for.
+    Args:
+        any_device: Whether tasks take GPUs if the cluster has any, whatever the device that is asked for.
+        workspace: Address of the workspace if tasks open it.
+
+    Raises:
+        InputError: A node does not see the workspace.
     """
     with ray_runs(cluster_of(Config())) as runs:
         if runs:
+            if workspace:
+                check_shared(workspace)
             from vse.stages.measuring.work_ray import run_with_ray  # Ray takes seconds to import
 
             yield functools.partial(run_with_ray, any_device=any_device)
@@ -63,7 +70,13 @@ def gpus_elsewhere(device: torch.device) -> bool:
 
 
 def computed(
-    jobs: Sequence[Job], device: torch.device, folder: Folder | None, title: str, *, any_device: bool = False
+    jobs: Sequence[Job],
+    device: torch.device,
+    folder: Folder | None,
+    title: str,
+    *,
+    any_device: bool = False,
+    workspace: str = "",
 ) -> list[Arrays]:
     """Results in the order of the jobs, with progress.
 
@@ -73,8 +86,9 @@ def computed(
         folder: Where results are read and kept; None to keep none.
         title: What the progress bar says.
         any_device: As for `work_runner`.
+        workspace: As for `work_runner`.
     """
-    with work_runner(any_device) as run:
+    with work_runner(any_device, workspace) as run:
 
         def counted(missing: Sequence[Job], where: torch.device) -> Iterator[tuple[int, Arrays]]:
             with Progress(title, total=len(missing), unit=title.split()[-1]) as bar:
@@ -83,3 +97,21 @@ def computed(
                     bar.advance()
 
         return run_jobs(jobs, device, counted, None if folder is None else ResultFolder(folder))
+
+
+def computed_on_cluster(
+    jobs: Sequence[Job], device: torch.device, title: str, *, any_device: bool, workspace: str
+) -> list[Arrays] | None:
+    """Results of tasks of a cluster with other nodes, or with GPUs if this process has none; None without such a one.
+
+    Args:
+        jobs: What to compute.
+        device: Where this process computes.
+        title: What the progress bar says.
+        any_device: As for `work_runner`.
+        workspace: As for `work_runner`.
+    """
+    with ray_runs(cluster_of(Config())) as runs:
+        if not runs or not (capacity().nodes > 1 or gpus_elsewhere(device)):
+            return None
+        return computed(jobs, device, None, title, any_device=any_device, workspace=workspace)

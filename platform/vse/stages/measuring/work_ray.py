@@ -8,7 +8,7 @@ from ray.exceptions import RayTaskError
 
 from vse.cluster.placement import capacity
 from vse.cluster.runtime import set_up_logging
-from vse.errors import Diverged, InputError
+from vse.errors import Diverged, InputError, StorageError
 from vse.evaluation.work import Arrays, Job, Work
 
 AT_ONCE = 256  # tasks that Ray is given together, so that results and tasks in waiting stay few
@@ -27,6 +27,7 @@ def run_with_ray(
     Raises:
         InputError: They are to be computed on GPUs, and the cluster can have none; or what a task raises.
         Diverged: A score is NaN.
+        StorageError: A node cannot write a result.
     """
     there = capacity().total()["GPU"]
     kind = "cuda" if any_device and there else device.type
@@ -47,7 +48,7 @@ def run_with_ray(
             try:
                 result = ray.get(task)
             except RayTaskError as error:
-                if isinstance(error.cause, InputError | Diverged):
+                if isinstance(error.cause, InputError | Diverged | StorageError):
                     raise error.cause from None
                 raise
             yield waiting.pop(task), result

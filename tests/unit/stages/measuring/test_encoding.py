@@ -29,7 +29,9 @@ def run(workspace: Workspace) -> Folder:
 def computing(encoded: list[str]) -> object:
     """Computes work here, from what a pickled request opens."""
 
-    def computed(jobs: list[Job], device: torch.device, folder: None, title: str, *, any_device: bool) -> list[Arrays]:
+    def computed(
+        jobs: list[Job], device: torch.device, folder: None, title: str, *, any_device: bool, workspace: str
+    ) -> list[Arrays]:
         assert any_device
         encoded.append(title)
         return [work.compute(number, CPU) for work, number in jobs]

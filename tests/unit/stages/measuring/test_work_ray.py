@@ -2,15 +2,17 @@
 
 import functools
 import os
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pytest
 import torch
 
 from vse.cluster import runtime
-from vse.errors import InputError
+from vse.errors import Diverged, InputError, StorageError
 from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
-from vse.evaluation.work import plain_map, run_jobs
+from vse.evaluation.work import Arrays, Work, plain_map, run_jobs
 from vse.stages.measuring.work import ResultFolder, work_runner
 from vse.stages.measuring.work_ray import run_with_ray
 from vse.storage.folder import Folder
@@ -49,5 +51,26 @@ def test_ray_gives_the_same_bits(cluster, tmp_path):
 
 
 def test_a_cluster_without_gpus_is_one_line(cluster) -> None:
-    with pytest.raises(InputError, match=r"^measure\.device=cuda: the cluster can have no GPU"):
+    with pytest.raises(InputError, match=r"^measure\.device=cuda: the cluster cannot provide a GPU"):
         list(run_with_ray([(probe_of(0), 0)], torch.device("cuda")))
+
+
+@dataclass(frozen=True, eq=False)
+class Failing(Work):
+    """Raises an error instead of a result."""
+
+    error: type[Exception]
+
+    @cached_property
+    def digits(self) -> str:
+        return "failing"
+
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        raise self.error("one line")
+
+
+@pytest.mark.parametrize("error", [InputError, Diverged, StorageError])
+def test_an_error_of_a_task_is_the_line_that_it_is_in_process(cluster, error: type[Exception]) -> None:
+    with pytest.raises(error) as raised:
+        list(run_with_ray([(Failing(error), 0)], CPU))
+    assert (type(raised.value), str(raised.value)) == (error, "one line")
