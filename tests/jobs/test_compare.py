@@ -100,9 +100,10 @@ def test_what_is_measured_is_not_measured_again(runs: tuple[Path, dict[str, str]
         ["compare", *at, f"runs={names['A']},{names['B']}"],
         ["compare", *at, f"runs={names['A']},{names['B']},{names['C']}"],
         ["compare", *at, f"runs={names['A']},{names['B']},{names['C']}", "seeds=apart"],
+        ["compare", *at, f"runs={names['A']},{names['B']}", "tasks=attacks", "name=attacked"],
     ]
-    evaluated, first, again, seeds, fewer, apart = run_many(lines, tmp_path)
-    for status, _, error in (evaluated, first, again, seeds, fewer, apart):
+    evaluated, first, again, seeds, fewer, apart, attacked = run_many(lines, tmp_path)
+    for status, _, error in (evaluated, first, again, seeds, fewer, apart, attacked):
         assert status == 0, error
     assert "measuring" not in evaluated[2] + again[2]
     assert re.findall(r"^measuring (\S+)$", first[2], re.MULTILINE) == [names["NAMELESS"]]
@@ -116,6 +117,8 @@ def test_what_is_measured_is_not_measured_again(runs: tuple[Path, dict[str, str]
     ]
     assert "vsepp_tiny +5 keys: seed 1 left out, which not every system has" in fewer[1].splitlines()
     assert apart[1].splitlines()[2].startswith("3  univse_tiny +5 keys: ")
+    rows = csv.DictReader((workspace / "comparisons" / "attacked" / "comparison.csv").read_text().splitlines())
+    assert {re.split("[/_]", row["metric"])[1] for row in rows} == {"attack"}  # retrieval was not asked for
 
 
 WRONG = {

@@ -56,7 +56,7 @@ def build_comparison(request: Request) -> str:
     options = request.options
     workspace = Workspace.open(request.workspace)
     comparison = compare_runs(workspace, options)
-    name = options.name or f"runs-{fingerprint([options.runs, options.seeds, tasks_of(options), options.measure])}"
+    name = options.name or f"runs-{fingerprint([options.runs, options.seeds, options.tasks, options.measure])}"
     folder, systems = workspace.comparison(name), comparison.systems
     files = write_files(folder, _files(comparison, command_of(request)))
     headline = _headline(comparison)
@@ -92,7 +92,7 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     workspace.check_writable()
     measured = dict[str, Measured]()
     for runs in _by_fold(systems):
-        measured |= measured_alike(runs, workspace, tasks_of(options), options.measure)
+        measured |= measured_alike(runs, workspace, options.tasks, options.measure)
     keys = comparable(measured[systems[0].runs[0].name])
     return compare(systems, {run: each.outcomes for run, each in measured.items()}, keys, notes)
 
@@ -110,9 +110,8 @@ def foresee_comparison(request: Request) -> Iterator[str]:
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
     for place, run in enumerate(_of_other_data(_by_fold(systems)[0])):
-        lines = list(
-            foresee_measure([workspace.run(run.name)], workspace, tasks_of(request.options), request.options.measure)
-        )
+        options = request.options
+        lines = list(foresee_measure([workspace.run(run.name)], workspace, options.tasks, options.measure))
         yield from lines[:-1] if place == 0 else ()
     yield "not checked: image files, whether all runs have the same images and adversaries, what is measured already"
 
@@ -146,11 +145,6 @@ def check_compared(options: CompareOptions) -> None:
     for name in options.tasks:
         if not task(name).records_queries:
             raise InputError(f"tasks={name}: has no outcomes by image to compare; jobs/evaluate.py measures it")
-
-
-def tasks_of(options: CompareOptions) -> tuple[str, ...]:
-    """The tasks that are compared, including retrieval."""
-    return tuple(dict.fromkeys(("retrieval", *options.tasks)))
 
 
 def _compared(run: Folder) -> Compared:
