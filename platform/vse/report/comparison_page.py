@@ -191,20 +191,21 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
 def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     """{"png", "svg"}: a row for each metric, with a mark for each system but the first, which is the line at zero.
 
-    Of attacks, R@1 and pair accuracy are shown. The panels have different scales, with zero in the same place.
+    Of attacks, R@1 and pair accuracy are shown. Sums and single metrics have panels with different scales, with zero in
+    the same place.
     """
     shown = [line for line in comparison.lines[split] if line.metric.main]
-    sums, recalls = ([line for line in shown if bool(line.metric.terms) == is_sum] for is_sum in (True, False))
+    by_kind = ([line for line in shown if bool(line.metric.terms) == is_sum] for is_sum in (True, False))
+    panels = [lines for lines in by_kind if lines]
     number = len(comparison.others)
     with styled():
         figure = blank(1.1 + (_ROW + _MARK * (number - 1)) * len(shown))
-        axes: Any = figure.subplots(2, 1, height_ratios=[len(sums) + 0.4, len(recalls)])
-        for axis, lines in zip(axes, (sums, recalls), strict=True):
+        axes: Any = figure.subplots(len(panels), 1, height_ratios=[len(lines) + 0.4 for lines in panels], squeeze=False)[:, 0]
+        for axis, lines, limits in zip(axes, panels, _limits(panels), strict=True):
             _panel(axis, lines, number)
-        for axis, limits in zip(axes, _limits([sums, recalls]), strict=True):
             axis.set_xlim(*limits)
         first = comparison.systems[0].label
-        axes[1].set_xlabel(f"{split} split: difference to {first}\n(percentage points; rsum has its own scale)")
+        axes[-1].set_xlabel(f"{split} split: difference to {first}\n(percentage points; rsum has its own scale)")
         _figure_legend(figure, comparison)
         return rendered(figure)
 
