@@ -194,7 +194,8 @@ class Relational(Family):
         """Nodes of the image graph (§2.2) and their mask."""
         num = features.shape[1]
         if num > self.config.regions:
-            raise InputError(f"model.regions={self.config.regions}: the features have {num} regions or tokens")
+            most = self.config.regions
+            raise InputError(f"model.regions={most}: the features have {num} regions or tokens; set it to {num}")
         mask = present(features)
         nodes = self.project(self.scale(features)) + self.region_position[:num]
         for layer in self.image_layers:

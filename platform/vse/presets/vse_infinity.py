@@ -6,7 +6,8 @@ from vse.data.sources.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.vse_infinity import VSEInfinity
 from vse.objectives.ranking import Ranking
-from vse.presets.catalogue import register_preset
+from vse.presets.catalogue import Changes, ablates, register_preset
+from vse.presets.scan import scan_encoder
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
@@ -27,3 +28,9 @@ def vse_infinity_coco() -> RunConfig:
         optim=OptimConfig(lr=5e-4, weight_decay=0.01),
         train=TrainConfig(epochs=25),
     )
+
+
+@ablates("vse_infinity", "vse_infinity_encoder_flickr8k")
+def vse_infinity_encoder() -> Changes:
+    """Ours: on the word states of a pretrained encoder, named by `text.encoder.model`; trained as SCAN on them."""
+    return scan_encoder()

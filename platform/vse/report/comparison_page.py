@@ -81,12 +81,12 @@ def _size(comparison: Comparison, split: str) -> str:
 
 
 def _headline(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """rsum of every other system on the first split."""
+    """rsum of every other system on the first split; without retrieval, the first of the main metrics."""
     split, lines = next(iter(comparison.lines.items()))
-    line = next(line for line in lines if line.metric.name == "rsum")
+    line = min(lines, key=lambda line: (line.metric.name != "rsum", not line.metric.main))
     for system, difference, value in zip(comparison.others, line.differences, line.values[1:], strict=True):
-        text = f"rsum on {split}, {system.label}: {value:.1f} − {line.values[0]:.1f}, 95 % {_bounds(difference)}"
-        yield signed(difference.estimate), text
+        values = f"{value:.1f} − {line.values[0]:.1f}, 95 % {_bounds(difference)}"
+        yield signed(difference.estimate), f"{line.metric.label} on {split}, {system.label}: {values}"
 
 
 def _caption(comparison: Comparison, split: str) -> str:
@@ -200,7 +200,8 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     number = len(comparison.others)
     with styled():
         figure = blank(1.1 + (_ROW + _MARK * (number - 1)) * len(shown))
-        axes: Any = figure.subplots(len(panels), 1, height_ratios=[len(lines) + 0.4 for lines in panels], squeeze=False)[:, 0]
+        heights = [len(lines) + 0.4 for lines in panels]
+        axes: Any = figure.subplots(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axis, lines, limits in zip(axes, panels, _limits(panels), strict=True):
             _panel(axis, lines, number)
             axis.set_xlim(*limits)
