@@ -6,7 +6,7 @@ from vse.config import override
 from vse.data.sources.coco import Coco
 from vse.models.relational import Relational
 from vse.objectives.relational import RelationalLoss
-from vse.presets.catalogue import register_preset
+from vse.presets.catalogue import Changes, ablates, register_preset
 from vse.presets.vsepp import RESNET152, vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
@@ -42,3 +42,22 @@ def relational_pool_coco() -> RunConfig:
 def relational_attention_coco() -> RunConfig:
     """§2.5.2, weighed as in §3.4: L_global + 0.15 L_ca, margin of the nodes 0.2."""
     return override(relational_basic_coco(), {"model.structure": "attention"})
+
+
+@ablates("relational_basic", "relational_basic_encoder_flickr8k")
+def relational_basic_encoder() -> Changes:
+    """Ours: on the word states of a pretrained encoder, named by `text.encoder.model`.
+
+    Not searched: the sum over negatives, rate and epochs are the first that were tried. On the 100 validation images of
+    one fold of 800 photographs, with EfficientNet-Lite1 (64 regions) and all-MiniLM-L6-v2, rsum is 341.
+    """
+    return {
+        "text.word_vectors": "",
+        "text.sentence": "states",
+        "text.encoder": "transformers",
+        "model.text": "states",
+        "model.regions": 64,
+        "objective.hinge": "sum",
+        "optim.lr": 1e-3,
+        "train.epochs": 4,
+    }
