@@ -243,7 +243,7 @@ def test_trials_that_no_node_comes_for_end_the_sweep(
             available={"CPU": 3.0, "GPU": 3.0},
         )
     assert 6 <= time.monotonic() - started < 60
-    assert "each needs 1 CPUs and 2 GPUs of one node, 1 wait" in str(raised.value)
+    assert "each trial needs 1 CPUs and 2 GPUs of one node, 1 are waiting" in str(raised.value)
     assert "the cluster has 2 CPUs and 1 GPUs on 1 nodes" in str(raised.value)
     assert [entry.state for entry in ledger] == ["finished"]
     assert any("trials have been waiting" in record.getMessage() for record in caplog.records)
