@@ -25,6 +25,7 @@ Changes = Mapping[str, object]
 Make = Callable[[], RunConfig]
 
 FLICKR30K: Changes = {"data.file": "dataset_flickr30k.json"}
+WORD_STATES: Changes = {"text.sentence": "states", "text.encoder": "transformers"}  # of `text.encoder.model`
 _PRESETS: "dict[str, functools._lru_cache_wrapper[RunConfig]]" = {}
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 

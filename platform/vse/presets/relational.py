@@ -6,7 +6,7 @@ from vse.config import override
 from vse.data.sources.coco import Coco
 from vse.models.relational import Relational
 from vse.objectives.relational import RelationalLoss
-from vse.presets.catalogue import Changes, ablates, register_preset
+from vse.presets.catalogue import WORD_STATES, Changes, ablates, register_preset
 from vse.presets.vsepp import RESNET152, vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
@@ -52,9 +52,7 @@ def relational_basic_encoder() -> Changes:
     one fold of 800 photographs, with EfficientNet-Lite1 (64 regions) and all-MiniLM-L6-v2, rsum is 341.
     """
     return {
-        "text.word_vectors": "",
-        "text.sentence": "states",
-        "text.encoder": "transformers",
+        **WORD_STATES,
         "model.text": "states",
         "model.regions": 64,
         "objective.hinge": "sum",

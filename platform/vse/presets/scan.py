@@ -11,7 +11,7 @@ from vse.config import override
 from vse.data.sources.precomp import Precomp
 from vse.features.arrays import ReadyMade
 from vse.models.scan import SCAN
-from vse.presets.catalogue import Changes, ablates, register_preset
+from vse.presets.catalogue import WORD_STATES, Changes, ablates, register_preset
 from vse.presets.vsepp import vsepp_coco
 from vse.training.config import FeatureConfig, OptimConfig, RunConfig, TrainConfig
 
@@ -78,9 +78,7 @@ def scan_encoder() -> Changes:
     15 with the hinge both are below 325.
     """
     return {
-        "text.word_vectors": "",
-        "text.sentence": "states",
-        "text.encoder": "transformers",
+        **WORD_STATES,
         "model.text": "projected",
         "objective": "infonce",
         "objective.temperature": 0.1,

@@ -102,15 +102,14 @@ def foresee_comparison(request: Request) -> Iterator[str]:
 
     Raises InputError as the job does before it reads data.
     """
-    workspace = Workspace.open(request.workspace)
-    systems, notes = arranged(workspace, request.options)
+    workspace, options = Workspace.open(request.workspace), request.options
+    systems, notes = arranged(workspace, options)
     for place, system in enumerate(systems):
         what = "compare" if place else "the others with"
         yield f"{what} {system.label}: {', '.join(run.name for run in system.runs)}"
     yield from notes
     yield f"keys that differ: {', '.join(differing_keys(systems)) or 'none'}"
     for place, run in enumerate(_of_other_data(_by_fold(systems)[0])):
-        options = request.options
         lines = list(foresee_measure([workspace.run(run.name)], workspace, options.tasks, options.measure))
         yield from lines[:-1] if place == 0 else ()
     yield "not checked: image files, whether all runs have the same images and adversaries, what is measured already"
@@ -203,8 +202,7 @@ def measured_alike(
             print(f"measuring {folder.name}", file=sys.stderr, flush=True)
         results[folder.name] = carry_out(plan, folder.child("evaluation"))
         if folder.name in missing:
-            metrics = named(keyed(results[folder.name], to_dict(options)))
-            workspace.journal(folder).metrics(metrics, step=0)
+            workspace.journal(folder).metrics(named(keyed(results[folder.name], to_dict(options))), step=0)
     return results
 
 

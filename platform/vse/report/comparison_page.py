@@ -205,8 +205,8 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
         for axis, lines, limits in zip(axes, panels, _limits(panels), strict=True):
             _panel(axis, lines, number)
             axis.set_xlim(*limits)
-        first = comparison.systems[0].label
-        axes[-1].set_xlabel(f"{split} split: difference to {first}\n(percentage points; rsum has its own scale)")
+        first, scales = comparison.systems[0].label, "; rsum has its own scale" if len(panels) > 1 else ""
+        axes[-1].set_xlabel(f"{split} split: difference to {first}\n(percentage points{scales})")
         _figure_legend(figure, comparison)
         return rendered(figure)
 
