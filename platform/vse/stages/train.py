@@ -1,5 +1,6 @@
 """One run from configuration to checkpoint: `run_training(config, workspace)` serves jobs and Tune trials alike."""
 
+import contextlib
 import logging
 import platform
 from collections.abc import Callable
@@ -164,7 +165,8 @@ def _train(
     lease: LeaseHandle,
 ) -> None:
     if trains_here(config.train):
-        return train_worker(config, workspace, name, material, parent, report, lease)
+        with running_ray(ray) if config.train.decoders else contextlib.nullcontext():
+            return train_worker(config, workspace, name, material, parent, report, lease)
     try:
         with running_ray(ray):
             from vse.stages import train_ray as distributed  # Ray reads its settings when it is imported

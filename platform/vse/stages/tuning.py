@@ -1,5 +1,6 @@
 """Fine-tuning within a run: its checks of the configuration, initial weights, pixels and validation."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,14 +21,16 @@ from vse.storage.folder import Folder
 from vse.storage.parallel_reads import prefetched
 from vse.storage.weights import read_weights
 from vse.text.vocabulary import Vocabulary
+from vse.training.adapters import add_adapters
 from vse.training.batches import blocks
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
 from vse.training.collectives import add_up, together, world
-from vse.training.config import RunConfig, regions_from_maps
+from vse.training.config import RunConfig, TrainConfig, regions_from_maps
 from vse.training.examples import Examples
+from vse.training.gradient_checkpointing import checkpoint_blocks
 from vse.training.inputs import Material
 from vse.training.loop import PERMANENT_ERRORS
-from vse.training.pixels import Pictures, PixelBatches
+from vse.training.pixels import Pictures, PixelBatches, Squares
 from vse.training.tuning import Tuner, has_batch_norm
 from vse.workspace.layout import Workspace
 
@@ -114,6 +117,7 @@ class Tuning:
     pixels: PixelBatches
     val: Pictures
     threads: int
+    decode: Callable[[Sequence[int]], Squares]  # plain squares of rows of `val`
 
     def validation(self, val: Examples) -> Examples:
         """The validation split with features of the backbone as it is now. Workers call it together."""
@@ -130,7 +134,7 @@ class Tuning:
         """Features of these rows in half precision, as a store keeps them; zeros in all others."""
         features = np.zeros(shape, np.float16)
         parts = [rows[block].tolist() for block in blocks(len(rows), AT_ONCE)]
-        for part, squares in zip(parts, prefetched(self.val.plain, parts, threads=self.threads), strict=True):
+        for part, squares in zip(parts, prefetched(self.decode, parts, threads=self.threads), strict=True):
             features[part] = half(self.tuner.features(torch.from_numpy(squares)).float().cpu().numpy())
         return features
 
@@ -163,10 +167,16 @@ def tuning_of(
         load_weights(start, family)
         if start.exists(FILE):
             fill(network, read_weights(start.address(FILE)), start.address(FILE))
+    name = registry.name_of("backbone", config.features.backbone)
+    if not train.freeze_statistics and has_batch_norm(network):
+        _check_statistics(train)
+    if train.lora_rank:
+        add_adapters(network, train.lora_rank, train.lora_alpha, config.seed)
     network.prepare(next(family.parameters()).device, "float64" if train.precision == "float64" else "float32")
-    if train.chunk and not train.freeze_statistics and has_batch_norm(network):
+    if train.gradient_checkpointing and not checkpoint_blocks(network):
         raise InputError(
-            f"train.chunk={train.chunk}: batch statistics are those of a whole batch; use train.freeze_statistics=true"
+            f"train.gradient_checkpointing=true: features.backbone={name} has no blocks that could be recomputed; use "
+            "train.chunk"
         )
     tuner = Tuner(network, output, train.backbone_rate, train.freeze_statistics, train.chunk)
     augmentation = Augmentation(crop_area=train.crop_area, flip=train.flip)
@@ -175,5 +185,19 @@ def tuning_of(
         root = registry.build("source", config.data).image_root
         return Pictures(split.images, root, backbone.transform, augmentation, config.seed)
 
-    batches = PixelBatches(pictures(material.records.split("train")), train.threads)
-    return Tuning(tuner, batches, pictures(material.records.split("val")), train.threads)
+    shown, val = pictures(material.records.split("train")), pictures(material.records.split("val"))
+    if not train.decoders:
+        return Tuning(tuner, PixelBatches(shown, train.threads), val, train.threads, val.plain)
+    from vse.stages.decode_ray import RayDecoder  # Ray reads its settings when it is imported
+
+    decoders = (RayDecoder(each, train.decoders) for each in (shown, val))
+    return Tuning(tuner, PixelBatches(shown, decode=next(decoders)), val, 1, next(decoders))
+
+
+def _check_statistics(train: TrainConfig) -> None:
+    """Raises InputError if a setting does not go with statistics of each step's images."""
+    reason = "; use train.freeze_statistics=true"
+    if train.chunk:
+        raise InputError(f"train.chunk={train.chunk}: batch statistics are those of a whole batch{reason}")
+    if train.gradient_checkpointing:
+        raise InputError(f"train.gradient_checkpointing=true: would count each batch's statistics twice{reason}")

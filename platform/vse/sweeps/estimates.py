@@ -157,7 +157,7 @@ class _Enough(Exception):  # noqa: N818  (ends the loop, and is no error)
 class _NoCheckpoints(Checkpoints):
     """Saves nothing, because the timed epochs have few steps and saving would dominate them."""
 
-    def save(self, progress: Progress, model: Any, optimizers: Any, scaler: Any, backbone: Any = None) -> Folder:
+    def save(self, progress: Progress, model: Any, optimizers: Any, scaler: Any, tuner: Any = None) -> Folder:
         return self.folder
 
 
@@ -177,6 +177,8 @@ def time_training(
     """
     train, threads = config.train, torch.get_num_threads()
     endless = {"train.workers": 1, "train.epochs": 10**6, "train.patience": 0, "train.evaluate_every": 10**6}
+    if config.train.finetune:
+        endless["train.decoders"] = 0  # Ray need not run yet
     steps = list[tuple[int, float]]()  # captions and seconds of each
 
     def stepped(captions: int, took: float, waited: float) -> None:
@@ -212,9 +214,7 @@ def time_training(
         finally:
             torch.set_num_threads(threads)
         begun = time.monotonic()
-        Checkpoints(folder.child("kept")).save(
-            Progress(), family, loop.stepper.optimizers, {}, None if tuner is None else tuner.network
-        )
+        Checkpoints(folder.child("kept")).save(Progress(), family, loop.stepper.optimizers, {}, tuner)
         checkpoint = time.monotonic() - begun
     (all_train, all_val), (read_train, read_val) = (_captions(each.records) for each in (material, part))
     counted = [sum(each) for each in zip(*steps[WARM_UP:], strict=True)]

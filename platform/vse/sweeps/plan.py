@@ -286,13 +286,19 @@ def shared_fields(request: Request, space: Space) -> dict[str, Any]:
         space: What is searched.
 
     Raises:
-        InputError: Seeds are set elsewhere, missing or repeated, or a cap could not be reached.
+        InputError: Seeds are set elsewhere, missing or repeated, a cap could not be reached, or trials would decode
+            images in Ray tasks, for which they leave no CPUs.
     """
     options, preset = request.options.sweep, stem(request.preset)
     if SEED in request.changed:
         raise InputError("seed: a sweep takes its seeds from sweep.seeds")
     if len(set(options.seeds)) != len(options.seeds) or not options.seeds:
         raise InputError(f"sweep.seeds={','.join(map(str, options.seeds))}: expected one or more different numbers")
+    if request.config.train.decoders:
+        raise InputError(
+            f"train.decoders={request.config.train.decoders}: trials take all CPUs; use train.decoders=0 and "
+            "train.threads, which also decode"
+        )
     Budget(options, need_of(request.config.train)).check()
     return {
         "name": options.name or f"{stem(options.space.removesuffix('.py'))}-{preset}",

@@ -14,12 +14,12 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from vse.errors import InputError, StorageError
-from vse.features.tuned_backbone import FILE as BACKBONE
 from vse.models.family import Family
 from vse.storage.damage import damaged_files
 from vse.storage.files import as_json, entry_of
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
+from vse.training.tuning import Tuner
 
 VERSION = 1  # raise it when a checkpoint written before can no longer be read
 
@@ -68,7 +68,7 @@ class Checkpoints:
         model: Family,
         optimizers: list[torch.optim.Optimizer],
         scaler: Mapping[str, Any],
-        backbone: nn.Module | None = None,
+        tuner: Tuner | None = None,
     ) -> Folder:
         """Write a checkpoint, then delete all others except the best.
 
@@ -80,7 +80,7 @@ class Checkpoints:
             model: its weights.
             optimizers: their states.
             scaler: state of the gradient scaler.
-            backbone: if it is trained too.
+            tuner: of a backbone that is trained too.
 
         Raises:
             TakenOver: if another job trains the run now.
@@ -94,9 +94,9 @@ class Checkpoints:
             self._write(target, file, data)
 
         write("model.safetensors", save(_contiguous(model.state_dict())))
-        if backbone is not None:
-            write(BACKBONE, save(_contiguous(backbone.state_dict())))
-        write("optimizer.safetensors", save(_optimizer_tensors(_parameters(model, backbone), optimizers)))
+        for file, weights in (tuner.files() if tuner is not None else {}).items():
+            write(file, save(_contiguous(weights)))
+        write("optimizer.safetensors", save(_optimizer_tensors(_parameters(model, tuner), optimizers)))
         write("progress.json", as_json({"version": VERSION, "scaler": dict(scaler), **asdict(progress)}))
         for file, content in self.extra.items():
             write(file, as_json(content))
@@ -166,7 +166,7 @@ class Checkpoints:
         model: Family,
         optimizers: list[torch.optim.Optimizer],
         scaler: Any,
-        backbone: nn.Module | None = None,
+        tuner: Tuner | None = None,
     ) -> Progress:
         """Load a chosen checkpoint into model and optimisers; returns a new Progress if `chosen` is None.
 
@@ -181,9 +181,9 @@ class Checkpoints:
             raise StorageError(f"{folder}: worker 0 sees another checkpoint here; use the same folder on every node")
         progress = read_progress(folder)
         load_weights(folder, model)
-        if backbone is not None:
-            load_weights(folder, backbone, BACKBONE)
-        _load_optimizers(_parameters(model, backbone), optimizers, folder)
+        if tuner is not None:
+            tuner.restore(lambda file: _tensors(folder, file), str(folder))
+        _load_optimizers(_parameters(model, tuner), optimizers, folder)
         state = folder.read_json("progress.json")
         if state["scaler"]:
             scaler.load_state_dict(state["scaler"])
@@ -203,9 +203,9 @@ def read_progress(checkpoint: Folder) -> Progress:
     return Progress(**{k: v for k, v in state.items() if k not in ("version", "scaler")})
 
 
-def load_weights(checkpoint: Folder, model: nn.Module, file: str = "model.safetensors") -> None:
+def load_weights(checkpoint: Folder, model: nn.Module) -> None:
     """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    state, own = _tensors(checkpoint, file), model.state_dict()
+    state, own = _tensors(checkpoint, "model.safetensors"), model.state_dict()
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
     for key, value in own.items():
@@ -225,9 +225,9 @@ def _contiguous(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().contiguous() for name, value in state.items()}
 
 
-def _parameters(model: nn.Module, backbone: nn.Module | None) -> dict[str, nn.Parameter]:
+def _parameters(model: nn.Module, tuner: Tuner | None) -> dict[str, nn.Parameter]:
     """Parameters by name in a file; those of a backbone have a prefix."""
-    others = {} if backbone is None else {f"backbone.{name}": value for name, value in backbone.named_parameters()}
+    others = {} if tuner is None else {f"backbone.{name}": value for name, value in tuner.network.named_parameters()}
     return dict(model.named_parameters()) | others
 
 

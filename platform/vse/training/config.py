@@ -135,6 +135,23 @@ class TrainConfig:
         low=0,
         only="finetune=true",
     )
+    gradient_checkpointing: bool = knob(
+        False,
+        "recompute activations of the backbone's blocks in the backward pass, to save memory",
+        only="finetune=true",
+    )
+    lora_rank: int = knob(
+        0,
+        "rank of low-rank adapters (LoRA) that are trained in place of the backbone's weights; 0: trains these",
+        low=0,
+        only="finetune=true",
+    )
+    lora_alpha: float = knob(
+        16.0, "adapters are scaled by lora_alpha / lora_rank", above=0, only="finetune=true lora_rank>0"
+    )
+    decoders: int = knob(
+        0, "Ray tasks per worker that decode images; 0: the worker's own threads", low=0, only="finetune=true"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,12 +185,16 @@ def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> N
 def identity(config: RunConfig) -> RunConfig:
     """What a run, or a sweep of such runs, is known by: settings that change no number are as in all others.
 
-    How many workers share a step, how much of a GPU each has and how often it is saved do not enter; whether it
-    computes on GPUs does, and so do threads, which change the order of sums.
+    How many workers share a step, how much of a GPU each has, how often it is saved, where images are decoded and which
+    activations are computed twice do not enter; whether it computes on GPUs does, and so do threads, which change the
+    order of sums.
     """
-    with_gpu = 1.0 if config.train.gpus_per_worker else 0.0
-    saved = TrainConfig().checkpoint_seconds
-    return override(config, {"train.workers": 1, "train.gpus_per_worker": with_gpu, "train.checkpoint_seconds": saved})
+    usual = TrainConfig()
+    same = {"train.workers": 1, "train.gpus_per_worker": 1.0 if config.train.gpus_per_worker else 0.0}
+    same["train.checkpoint_seconds"] = usual.checkpoint_seconds
+    if config.train.finetune:
+        same |= {"train.gradient_checkpointing": usual.gradient_checkpointing, "train.decoders": usual.decoders}
+    return override(config, same)
 
 
 def family_inputs(config: RunConfig) -> Inputs:

@@ -163,13 +163,7 @@ class Loop:
         """
         chosen = together(lambda: self.checkpoints.chosen() if self.rank == 0 else None, *PERMANENT_ERRORS)
         restore = functools.partial(self.checkpoints.restore, told_by_first(chosen), self.family)
-        return together(
-            lambda: restore(self.stepper.optimizers, self.stepper.scaler, self._backbone), *PERMANENT_ERRORS
-        )
-
-    @property
-    def _backbone(self) -> torch.nn.Module | None:
-        return None if self.tuner is None else self.tuner.network
+        return together(lambda: restore(self.stepper.optimizers, self.stepper.scaler, self.tuner), *PERMANENT_ERRORS)
 
     def _mode(self, training: bool) -> None:
         self.family.train(training)
@@ -354,6 +348,6 @@ class Loop:
         def save() -> None:
             if self.rank == 0:
                 state = self.stepper.scaler.state_dict()
-                self.checkpoints.save(progress, self.family, self.stepper.optimizers, state, self._backbone)
+                self.checkpoints.save(progress, self.family, self.stepper.optimizers, state, self.tuner)
 
         together(save, *PERMANENT_ERRORS)

@@ -71,7 +71,7 @@ def _number(image: str) -> int:
 class PixelBatches:
     """The image half of training batches: pixels of the distinct images in place of features.
 
-    `threads` decode at the same time. `decode` is what they call: by default `Pictures.augmented`.
+    `threads` decode at the same time, unless another function of rows and epoch does it, `decode`.
     """
 
     def __init__(

@@ -9,9 +9,13 @@ from torch import Tensor, nn
 
 from vse.determinism import repeatable
 from vse.features.backbone import Network
+from vse.features.tuned_backbone import FILE, fill
+from vse.training.adapters import adapter_state, is_adapter, load_adapters, merged_state
 from vse.training.batches import Batch
 from vse.training.collectives import world
 from vse.training.pixels import PIXEL_ROW, PIXELS
+
+ADAPTERS = "adapters.safetensors"  # in a checkpoint
 
 
 class Tuner:
@@ -38,8 +42,23 @@ class Tuner:
         self.frozen_statistics, self.chunk = frozen_statistics, chunk
         self.pending: list[_Pending] = []
         self._features: Tensor | None = None
-        network.trunk.requires_grad_(True)
+        self.adapted = bool(adapter_state(network))  # then only the adapters are trained
+        for name, parameter in network.trunk.named_parameters():
+            parameter.requires_grad_(not self.adapted or is_adapter(name))
         self.parameters = tuple(p for p in network.parameters() if p.requires_grad)
+
+    def files(self) -> dict[str, dict[str, Tensor]]:
+        """Weights of the network by the file of a checkpoint; adapters are added to those that others read."""
+        if not self.adapted:
+            return {FILE: self.network.state_dict()}
+        return {FILE: merged_state(self.network), ADAPTERS: adapter_state(self.network)}
+
+    def restore(self, read: Callable[[str], Mapping[str, Tensor]], where: str) -> None:
+        """Set what is trained from the files of a checkpoint. Raises InputError if they do not fit."""
+        if self.adapted:
+            load_adapters(self.network, read(ADAPTERS), f"{where}/{ADAPTERS}")
+        else:
+            fill(self.network, read(FILE), f"{where}/{FILE}")
 
     def train(self, mode: bool = True) -> None:
         """Training or evaluation mode of the network."""

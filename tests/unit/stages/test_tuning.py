@@ -168,6 +168,36 @@ def test_a_tuned_backbone_is_a_backbone_with_other_weights(space: Workspace, tun
     assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
 
 
+def test_adapters_are_merged_where_the_backbone_is_read(space: Workspace) -> None:
+    """A run with low-rank adapters is measured from a backbone of the published form, close to what it trained."""
+    vit = {"arch": "vit_tiny_patch16_224", "weights": "random", "size": 32}
+    changes = {"features.backbone": "timm", **{f"features.backbone.{key}": value for key, value in vit.items()}}
+    config = override(configured(), {**changes, **TUNED, "train.lora_rank": 2, "train.backbone_rate": 10.0})
+    run = run_training(config, space)
+    first = registry.build("backbone", config.features.backbone).load(("pooled",)).state_dict()
+    merged = load_file(Path(run.checkpoint.address(FILE)))
+    assert merged.keys() == first.keys()
+    changed = {key: merged[key] - value for key, value in first.items() if not torch.equal(merged[key], value)}
+    assert len(changed) == 4 * 12
+    assert all(torch.linalg.matrix_rank(value, rtol=1e-3) <= 2 for value in changed.values())
+    trained = load_run(run.folder)
+    codes = encode_split(trained, pipeline.prepare(trained.config, space), "val")
+    found = count_retrieval(trained.family, codes.images, codes.captions, codes.caption_to_image).result().metrics()
+    assert found["rsum"] == pytest.approx(run.metrics["val/rsum"], abs=3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"train.lora_rank": 4}, r"train\.lora_rank=4: this backbone has no linear layers to adapt"),
+        ({"train.gradient_checkpointing": True}, "features.backbone=small has no blocks that could be recomputed"),
+    ],
+)
+def test_a_network_without_such_layers_is_refused(space: Workspace, changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        run_training(override(configured(), {**TUNED, **changes}), space)
+
+
 def test_weights_of_another_network_are_refused(space: Workspace, tuned: Result, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no such file; name backbone\.safetensors"):
         registry.build("backbone", TunedBackbone.Config())

@@ -9,6 +9,7 @@ from tests.synthetic import make_family, make_objective, synthetic
 from vse.features.backbone import Network, Normalisation
 from vse.models.family import Phase
 from vse.storage.folder import Folder
+from vse.training.adapters import add_adapters
 from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.config import OptimConfig
 from vse.training.pixels import PIXEL_ROW, PIXELS
@@ -184,10 +185,18 @@ def test_steps_learn_and_clip_both(name):
     assert losses[-1] < losses[0]
 
 
-def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path, rank):
+    """All weights of a backbone, and low-rank adapters alone."""
+
     def fresh():
         family, objective, batch = pixel_batch("vsepp")
-        tuner = make_tuner(family.inputs.image, frozen_statistics=False)
+        tuner = make_tuner(family.inputs.image, frozen_statistics=bool(rank))
+        if rank:
+            tuner.network.trunk.drop = nn.Linear(5, 5).double()  # over the width of the map
+            add_adapters(tuner.network, rank, 4.0, seed=1)
+            tuner = Tuner(tuner.network.double(), family.inputs.image)
+            assert len(tuner.parameters) == 2
         tuner.train()
         return family, Stepper(family, family, objective, OptimConfig(lr=0.01), "float64", tuner), tuner, batch
 
@@ -196,11 +205,11 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
     for k in range(4):
         if k == 2:
             progress = Progress(epoch=0, step=2)
-            checkpoints.save(progress, family, stepper.optimizers, stepper.scaler.state_dict(), tuner.network)
+            checkpoints.save(progress, family, stepper.optimizers, stepper.scaler.state_dict(), tuner)
         stepper.step(batch, 2, k)
     other, again, copy, _ = fresh()
     chosen = checkpoints.chosen()
-    assert checkpoints.restore(chosen, other, again.optimizers, again.scaler, copy.network).step == 2
+    assert checkpoints.restore(chosen, other, again.optimizers, again.scaler, copy).step == 2
     for k in (2, 3):
         again.step(batch, 2, k)
     for mine, theirs in ((family, other), (tuner.network, copy.network)):
