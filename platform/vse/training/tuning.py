@@ -48,7 +48,7 @@ class Tuner:
         self.parameters = tuple(p for p in network.parameters() if p.requires_grad)
 
     def files(self) -> dict[str, dict[str, Tensor]]:
-        """Weights by file of a checkpoint. Other code reads the file of the network, so adapters are added to its weights."""
+        """Weights by file of a checkpoint; the file of the network, which other code reads, has the adapters added."""
         if not self.adapted:
             return {FILE: self.network.state_dict()}
         return {FILE: merged_state(self.network), ADAPTERS: adapter_state(self.network)}
