@@ -49,7 +49,7 @@ class Config:
     threads: int = knob(1, "threads of each process", low=1)
     store_mib: int | None = knob(
         None,
-        "most shared memory for objects if Ray is started here, in MiB; none: 1024, or less where it is short",
+        "MiB of shared memory for objects if Ray is started here; none: 1024, or less if there is less",
         low=80,
     )
     ship_code: bool = knob(False, "send the package with the job instead of using what the nodes have installed")

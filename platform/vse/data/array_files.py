@@ -159,5 +159,7 @@ def _listed(rows: list[np.ndarray], where: str) -> np.ndarray | Ragged:
     odd = next((k for k, row in enumerate(rows) if row.ndim != 2 or row.shape[1:] != rows[0].shape[1:]), None)
     if odd is not None or not rows:
         shape = f"row {odd} is {rows[odd].shape}, the first {rows[0].shape}" if odd is not None else "the list is empty"
-        raise InputError(f"{where}: {shape}; expected tensors (regions, channels) that differ in their regions alone")
+        raise InputError(
+            f"{where}: {shape}; expected tensors (regions, channels) that differ only in the number of regions"
+        )
     return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))

@@ -15,8 +15,8 @@ from vse.errors import InputError
 class ShardsConfig(SourceConfig):
     """Keys of sources that read shards."""
 
-    train: str = knob("", "shards of the training split, as train-*.tar; default: by words in their names")
-    val: str = knob("", "shards of the validation split; default: by words in their names, as dev or validation")
+    train: str = knob("", "shards of the training split, such as train-*.tar; default: by words in their names")
+    val: str = knob("", "shards of the validation split; default: by words in their names, such as dev or validation")
     test: str = knob("", "shards of the test split; default: by words in their names")
     val_share: float = knob(0.1, "share of the images for validation, if there is one split only", low=0, high=1)
     test_share: float = knob(0.1, "share of the images for the test, if there is one split only", low=0, high=1)

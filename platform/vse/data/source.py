@@ -43,12 +43,12 @@ class SourceConfig(ComponentConfig):
     fold: int = knob(0, "which fold is held out, from 0", low=0)
     held_out: str = knob(
         "val",
-        "what the fold becomes: val, of the training and validation images; or test, of all images, and the next val",
+        "val: folds of the training and validation images; test: folds of all images, and the next fold is val",
         choices=("val", "test"),
     )
     limit: int = knob(0, "at most this many images per split; 0: all", low=0)
     links: tuple[str, ...] = knob(
-        (), "folders that symbolic links among the images may lead to, as the blobs of a hub's cache"
+        (), "folders that symbolic links among the images may lead to, such as the blobs of a hub's cache"
     )
 
 

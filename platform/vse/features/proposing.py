@@ -28,13 +28,15 @@ REVISION = 1  # raise it when the same picture and keys give other boxes
 class ProposalConfig:
     """How regions of a picture are proposed."""
 
-    method: str = knob("selective_search", "of OpenCV's contrib modules", choices=METHODS)
-    number: int = knob(500, "proposals of a picture, the best ranked ones", low=1)
+    method: str = knob("selective_search", "method of OpenCV's contrib modules", choices=METHODS)
+    number: int = knob(500, "proposals of a picture: the best ranked ones", low=1)
     quality: bool = knob(False, "selective search: the slower variant with more colour spaces and thresholds")
     edges: str = knob(
-        "gradient", "Edge Boxes: structured forests (needs a model) or the gradient", choices=("structured", "gradient")
+        "gradient",
+        "Edge Boxes: edges of structured forests (needs a model) or of the gradient",
+        choices=("structured", "gradient"),
     )
-    model: str = knob("", "Edge Boxes: model of structured forests, as model.yml.gz of opencv_extra")
+    model: str = knob("", "Edge Boxes: model of structured forests, such as model.yml.gz of opencv_extra")
     side: int = knob(0, "longest side in pixels to which a picture is scaled first; 0: as it is", low=0)
 
     def check(self) -> "ProposalConfig":

@@ -148,7 +148,7 @@ class TransformersBackbone(PretrainedEncoder):
         model = filled_model(AutoModel, self._settings, content, where, optional=("pooler.",))
         if "pooler." in model.absent:
             model.network.pooler = None
-            log.info("%s: without a pooling layer; the pooled vector is the class token", where)
+            log.info("%s: has no pooling layer; the pooled vector is the class token", where)
         return self._trunk(model.network, outputs)
 
 

@@ -131,7 +131,7 @@ class Embedder:
             name = registry.name_of("family", self.trained.config.model)
             raise InputError(
                 f"{self.trained.checkpoint}: the score of family {name} is not the inner product of one vector of an "
-                "image and one of a caption, so vectors alone do not rank as it does"
+                "image and one of a caption, so vectors alone would rank differently"
             )
 
     def scores(

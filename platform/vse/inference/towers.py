@@ -124,8 +124,8 @@ def text_tower(embedder: Embedder) -> Tower:
     if family.inputs.components and not (isinstance(family, Mixes) and embedder.alpha == 1):
         name = registry.name_of("family", trained.config.model)
         raise InputError(
-            f"towers=text: family {name} reads components of a parser, which is no network; alpha=1 exports the vector "
-            "of its sentence alone, towers=features the encoder of images alone"
+            f"towers=text: family {name} reads components of a parser, which is not a network; alpha=1 exports the "
+            "vector of its sentence alone, towers=features the encoder of images alone"
         )
     inputs = {"tokens": torch.tensor([[1, 3, 3, 3, 2], [1, 3, 2, 0, 0]]), "lengths": torch.tensor([5, 3])}
     return Tower(WordsNetwork(family), inputs, ("tokens",))

@@ -29,15 +29,23 @@ class DiscriminatorConfig:
     """Keys of a family with a discriminator. Published: three layers and half the learning rate of the encoders."""
 
     discriminator_dim: int = knob(512, "hidden layers of the discriminator (ours)", low=1, only="regularizer=adversary")
-    discriminator_layers: int = knob(3, "released code: 2", low=2, only="regularizer=adversary")
+    discriminator_layers: int = knob(
+        3, "layers of the discriminator; released code: 2", low=2, only="regularizer=adversary"
+    )
     discriminator_rate: float = knob(
-        0.5, "its learning rate over the encoders' (5e-5 to 1e-4)", above=0, only="regularizer=adversary"
+        0.5,
+        "learning rate of the discriminator as a multiple of the encoders' (5e-5 to 1e-4)",
+        above=0,
+        only="regularizer=adversary",
     )
     discriminator_every: int = knob(
-        1, "steps between its updates; released code: 3 (ours)", low=1, only="regularizer=adversary"
+        1, "steps between updates of the discriminator; released code: 3 (ours)", low=1, only="regularizer=adversary"
     )
     discriminator_codes: str = knob(
-        "raw", "codes it sees; released code: unit vectors", choices=("raw", "unit"), only="regularizer=adversary"
+        "raw",
+        "codes that the discriminator sees; released code: unit vectors",
+        choices=("raw", "unit"),
+        only="regularizer=adversary",
     )
 
 

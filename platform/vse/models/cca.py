@@ -147,7 +147,7 @@ class CCA(Family):
     class Config(ComponentConfig):
         """All ours."""
 
-        dim: int = knob(1024, "canonical variables kept, at most the smaller input", low=1)
+        dim: int = knob(1024, "canonical variables kept; at most the smaller of the input dimensions", low=1)
         image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
         image_components: int = knob(0, "principal components of the image features that are read; 0: all", low=0)
         ridge: float = knob(0.1, "ridge added to the variances, as a share of their mean", above=0)

@@ -52,11 +52,11 @@ class JWAE(Family):
 
         dim: int = knob(1024, "dimension of the joint space (ours)", low=1)
         hidden_dim: int = knob(1024, "hidden layer of encoders and decoders (ours)", low=1)
-        image: str = knob("pooled", "which features", choices=("pooled", "fc1"))
+        image: str = knob("pooled", "which image features", choices=("pooled", "fc1"))
         text: str = knob("gru", "words through a GRU, or one fixed vector per sentence", choices=("gru", "sentence"))
         text_scale: str = knob(
             "standardize",
-            "of fixed sentence vectors (ours)",
+            "scaling of fixed sentence vectors (ours)",
             choices=("standardize", "none", "l2"),
             only="text=sentence",
         )
@@ -66,7 +66,7 @@ class JWAE(Family):
         word_dropout: float = knob(
             0.2, "words hidden from the decoder (released code)", low=0, high=0.9, only="text=gru"
         )
-        regularizer: str = knob("adversary", "of the codes", choices=("adversary", "vae", "none"))
+        regularizer: str = knob("adversary", "regulariser of the codes", choices=("adversary", "vae", "none"))
 
     @classmethod
     def requires(cls, config: "JWAE.Config") -> Inputs:

@@ -144,7 +144,7 @@ class JWAELoss(MatchingObjective):
 
         match: str = knob(
             "hinge",
-            "known pairs: max-margin hinge (eq. 9), squared error (eq. 8); ours: InfoNCE or the sigmoid loss",
+            "loss of known pairs: hinge (eq. 9), squared error (eq. 8); ours: InfoNCE or the sigmoid loss",
             choices=(*MATCHES, "mse"),
         )
         lambda1: float = knob(0.5, "weight of the images' reconstruction", low=0)
@@ -165,7 +165,9 @@ class JWAELoss(MatchingObjective):
             "l2", "norm of the images' reconstruction error", choices=("l1", "l2", "squared"), only="lambda1>0"
         )
         reduction: str = knob(
-            "sum", "all terms but the hinge over the batch: sum, or the released code's mean", choices=("sum", "mean")
+            "sum",
+            "over the batch, for all terms but the hinge: sum, or the released code's mean",
+            choices=("sum", "mean"),
         )
         errors: str = knob(
             "sum",

@@ -41,7 +41,7 @@ def batch_scores(gathered: Encoded) -> Float[Tensor, "items items"]:
 
 LISTED = frozenset({"listed", "is_listed"})
 BATCH_NEGATIVES: bool = knob(
-    True, "also the other pairs of the batch are negatives, next to lists", only="data.own_negatives>0"
+    True, "use the other pairs of the batch as negatives, in addition to lists", only="data.own_negatives>0"
 )
 
 

@@ -157,7 +157,7 @@ class UniVSELoss(MatchingObjective):
         how = getattr(model, "aggregation", "")
         if not self.config.eta_c and how in LEARNED:
             raise InputError(
-                f"objective.eta_c=0: nothing else trains model.aggregation={how}; use more, or avg, sum or max"
+                f"objective.eta_c=0: nothing else trains model.aggregation={how}; use more than 0, or avg, sum or max"
             )
 
     def weights(self, epoch: int) -> dict[str, float]:

@@ -55,17 +55,17 @@ class VSECLoss(HingeObjective):
         kinds: tuple[str, ...] = knob(KINDS, "adversaries to train against", choices=tuple(contrast_classes()))
         draws: int = knob(8, "adversaries per caption and step", low=1)
         balance: str = knob(
-            "paradigm", "a draw takes a paradigm first, then one of its candidates; or any candidate", choices=BALANCES
+            "paradigm", "draw a paradigm first, then one of its candidates; or any candidate", choices=BALANCES
         )
         redraw: int = knob(
             0,
-            "other adversaries with all else alike, initial weights and order of captions included: a seed of the "
-            "sampling alone (Appendix B)",
+            "seed of the sampling of adversaries alone; initial weights and the order of captions stay the same "
+            "(Appendix B)",
             low=0,
         )
         contrast_epoch: int = knob(0, "first epoch (0-based) with adversaries; 1 in the public code", low=0)
         pool: str = knob(
-            "own", "whose adversaries: the caption's (eq. 3), or the batch's (public code)", choices=("own", "batch")
+            "own", "adversaries of the caption (eq. 3), or of the batch (public code)", choices=("own", "batch")
         )
 
     def __init__(self, config: "VSECLoss.Config") -> None:

@@ -30,7 +30,7 @@ class PreflightOptions:
     cluster: str = knob("", "cluster file to check, with the account it would be launched in; empty: none")
     start: bool = knob(
         False,
-        "on a cluster: bring one node of every worker type, or await all listed hosts, and check them",
+        "on a cluster: start one node of every worker type, or wait for all listed hosts, and check them",
     )
     wait: float = knob(900.0, "seconds to wait for nodes to start and answer", low=1)
     ray: RayConfig = field(default_factory=RayConfig)

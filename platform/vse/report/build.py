@@ -25,7 +25,7 @@ class ReportOptions:
 
     sweep: str = knob("", "name of a folder below sweeps/")
     runs: tuple[str, ...] = knob((), "names of folders below runs/, measured by jobs/evaluate.py")
-    name: str = knob("", "name of the report; empty: made from what it shows")
+    name: str = knob("", "name of the report; empty: derived from its content")
 
 
 def build_report(request: Request) -> str:

@@ -41,9 +41,9 @@ class CompareOptions:
 
     runs: tuple[str, ...] = knob((), "names of folders below runs/; the others are compared with the first")
     seeds: str = knob(
-        TOGETHER, "runs that differ in their seed only: one system, or one each", choices=(TOGETHER, APART)
+        TOGETHER, "runs that differ only in their seed are one system, or one system each", choices=(TOGETHER, APART)
     )
-    name: str = knob("", "name of the comparison; empty: made from what it shows")
+    name: str = knob("", "name of the comparison; empty: derived from its content")
     tasks: tuple[str, ...] = TASKS
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 

@@ -47,12 +47,12 @@ TO_IMAGE, TO_CAPTION = "sentence to images", "image to sentences"
 class GalleryOptions:
     """Keys of this job."""
 
-    runs: tuple[str, ...] = knob((), "names of folders below runs/, side by side")
+    runs: tuple[str, ...] = knob((), "names of folders below runs/, next to each other")
     query: tuple[str, ...] = knob((), "ids of images or captions to show")
-    draw: int = knob(4, "queries drawn at random, each way", low=0)
-    draw_seed: int = knob(0, "which queries are drawn", low=0)
+    draw: int = knob(4, "queries drawn at random in each direction", low=0)
+    draw_seed: int = knob(0, "seed of the random queries", low=0)
     failures: int = knob(10, "queries with the worst ranks, of each kind of candidates", low=0)
-    top: int = knob(5, "candidates shown of each query; the papers show 5 or 20", low=1)
+    top: int = knob(5, "candidates shown for each query; the papers show 5 or 20", low=1)
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 

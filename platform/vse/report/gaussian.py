@@ -27,8 +27,8 @@ class CodesOptions:
     """Keys of the job, next to the run configuration."""
 
     name: str = knob("", "name of the system in the table")
-    seeds: int = knob(5, "runs, of seeds 0, 1, ...", low=1)
-    out: str = knob("", "folder of the file that grows; empty: `reports/gaussian` in the workspace", writes="folder")
+    seeds: int = knob(5, "number of runs, with seeds 0, 1, ...", low=1)
+    out: str = knob("", "folder of the table; empty: `reports/gaussian` in the workspace", writes="folder")
 
 
 def check(config: RunConfig, options: CodesOptions) -> None:

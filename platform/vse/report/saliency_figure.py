@@ -42,7 +42,9 @@ class SaliencyFigureOptions:
         repeated=True,
     )
     phrase: tuple[str, ...] = knob(
-        (), "word, pair, triple or other text to draw relevance maps of, by runs with vectors of regions", repeated=True
+        (),
+        "word, pair, triple or other text to draw relevance maps of, for runs with vectors of regions",
+        repeated=True,
     )
     temperature: float = knob(0.1, "temperature of the softmax of relevance maps (UniVSE, Fig. 6)", above=0)
 

@@ -25,7 +25,7 @@ class TableData:
 class TableTrials(Caps):
     """How trainings run, and what they may cost."""
 
-    concurrency: int = knob(0, "trainings side by side; 0: one per core, or as many as the cluster has room for", low=0)
+    concurrency: int = knob(0, "concurrent trainings; 0: one per core, or as many as the cluster has room for", low=0)
     run: str = knob("all", "all: unfinished trainings; new: all but failed ones; failed: only those", choices=RUNS)
 
 
@@ -35,7 +35,9 @@ class ReproduceOptions:
 
     paper: str = knob("univse", f"whose tables: {', '.join(PAPERS)}")
     table: str = knob("", "numbers of the tables, separated by commas; empty: all tables of results")
-    scale: str = knob(PUBLISHED, "published: as printed; scenes, flickr8k: the same systems made small", choices=SCALES)
+    scale: str = knob(
+        PUBLISHED, "published: as printed; scenes, flickr8k: the same systems at small scale", choices=SCALES
+    )
     seeds: int = knob(1, "trainings of each row", low=1)
     data: TableData = field(default_factory=TableData)
     weights: str = knob("", "features.backbone.weights of every row on photographs", reads="file")

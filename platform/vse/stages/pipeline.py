@@ -155,8 +155,8 @@ def _check_towers(config: RunConfig) -> None:
         return
     if config.features.scale != "none":
         raise InputError(
-            f"features.scale={config.features.scale}: family {family} compares vectors as the encoder gives them; use "
-            "features.scale=none"
+            f"features.scale={config.features.scale}: family {family} compares the unscaled vectors of the encoder; "
+            "use features.scale=none"
         )
     backbone, text = (
         registry.name_of("backbone", config.features.backbone),
@@ -201,8 +201,8 @@ def _refuse_without_sentences(config: RunConfig, states: bool) -> None:
             raise InputError(f"text.encoder={encoder}: gives no word states; use text.encoder=transformers")
         if states and adversaries_wanted(config) is not None and config.text.min_count != 1:
             raise InputError(
-                f"text.min_count={config.text.min_count:g}: adversaries go through text.encoder word by word, so that "
-                "every word needs a number; use text.min_count=1"
+                f"text.min_count={config.text.min_count:g}: adversaries go through text.encoder word by word, so "
+                "every word must be in the vocabulary; use text.min_count=1"
             )
         return
     if not config.text.word_vectors:

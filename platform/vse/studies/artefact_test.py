@@ -53,7 +53,9 @@ class ArtefactTestOptions:
         "files of further captions for the language model; they must not describe the judged images",
         reads="file",
     )
-    pairs: str = knob("", "file of pairs instead: JSON lines with image, caption, adversary and paradigm", reads="file")
+    pairs: str = knob(
+        "", "file of pairs to test instead: JSON lines with image, caption, adversary and paradigm", reads="file"
+    )
     folds: int = knob(5, "folds of the classifier, by image", low=2)
     ngrams: int = knob(3, "longest word n-gram that the classifier reads", low=1)
     order: int = knob(3, "longest n-gram of the language model", low=1)

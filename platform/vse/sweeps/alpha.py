@@ -58,7 +58,7 @@ class AlphaSweepOptions(SweepOptions):
     reference: str = knob("auto", "preset to compare with; auto: VSE++ on the same data; none: nothing")
     learn_alpha: bool = knob(False, "also train with a learnable alpha (A.2), for each seed")
     within: float = knob(1.0, "rule: how far below the best rsum an alpha may be", low=0)
-    standard_error: bool | None = knob(None, "rule: one standard error instead; none: for all but rendered scenes")
+    standard_error: bool | None = knob(None, "rule: one standard error instead; none: true except on rendered scenes")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -107,14 +107,10 @@ class Resources:
 class Caps:
     """Keys that limit the cost of a sweep over all calls."""
 
-    max_seconds: float = knob(0.0, "start no trial that would take trials past this many seconds; 0: no limit", low=0)
-    max_gpu_hours: float = knob(
-        0.0, "start no trial that would take trials past this many GPU-hours; 0: no limit", low=0
-    )
-    max_cost: float = knob(
-        0.0, "start no trial that would take trials past this cost at sweep.price; 0: no limit", low=0
-    )
-    price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour where trials take no GPU, in any currency", low=0)
+    max_seconds: float = knob(0.0, "start no trial that would exceed this many seconds; 0: no limit", low=0)
+    max_gpu_hours: float = knob(0.0, "start no trial that would exceed this many GPU-hours; 0: no limit", low=0)
+    max_cost: float = knob(0.0, "start no trial that would exceed this cost at sweep.price; 0: no limit", low=0)
+    price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour if trials use no GPU, in any currency", low=0)
 
 
 @dataclass(frozen=True, slots=True)

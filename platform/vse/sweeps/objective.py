@@ -54,7 +54,7 @@ class ObjectiveSweepOptions(SweepOptions):
 
     method: str = knob(
         "grid",
-        "grid: all that is listed; random; hyperopt, optuna: learn from trials; asha: random, the worse ended early",
+        "grid: all listed values; random; hyperopt, optuna: guided by results; asha: random, weak trials stop early",
         choices=METHODS,
     )
     sampler: str = knob(
@@ -66,11 +66,11 @@ class ObjectiveSweepOptions(SweepOptions):
     samples: int = knob(20, "random, hyperopt, optuna, asha: points to draw, initial ones included", low=1)
     search_seed: int = knob(0, "seed of the draws", low=0)
     first: int = knob(0, "hyperopt, optuna: random points before the first informed one; 0: a third, at most 20", low=0)
-    grace: int = knob(0, "asha: epochs before a trial may be ended; 0: a ninth of them", low=0)
+    grace: int = knob(0, "asha: epochs before a trial may be stopped; 0: a ninth of all", low=0)
     reduction: float = knob(3.0, "asha: one trial in this many continues from a rung to the next", above=1)
     objective: str = knob("rsum", "what is maximised, on validation", choices=tuple(OBJECTIVES))
     warm_start: str = knob(
-        "", "hyperopt, optuna: finished sweep below sweeps/ to learn from, with runs configured alike otherwise"
+        "", "hyperopt, optuna: finished sweep below sweeps/ to learn from; its runs must be configured alike otherwise"
     )
 
 
@@ -261,7 +261,9 @@ def make_plan(request: Request) -> ObjectivePlan:
         raise InputError(f"search space {options.space}: seed: a sweep takes its seeds from sweep.seeds")
     for key in RESERVED:
         if key in space.keys:
-            raise InputError(f"search space {options.space}: {key}: sets what a trial needs, which is the same for all")
+            raise InputError(
+                f"search space {options.space}: {key}: sets the resources of a trial, which must be the same for all"
+            )
     _check_method(options, space, config)
     listed = () if options.method in INFORMED else tuple(_listed(space, options, config))
     attacked = () if options.objective == "rsum" else ("val",)
@@ -301,11 +303,13 @@ def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfi
     if options.method == "asha":
         if options.objective != "rsum":
             raise InputError(
-                f"sweep.method=asha: ends trials by their validation rsum; sweep.objective={options.objective} is "
-                "known at their end only"
+                f"sweep.method=asha: stops trials by their validation rsum, but sweep.objective={options.objective} is "
+                "known only when they have ended"
             )
         if config.train.workers > 1:
-            raise InputError(f"sweep.method=asha: train.workers={config.train.workers}: ends trials of one worker only")
+            raise InputError(
+                f"sweep.method=asha: train.workers={config.train.workers}: only stops trials with one worker"
+            )
         if "train.epochs" in space.keys:
             raise InputError(f"search space {space.where}: train.epochs: asha compares trials of equal length")
         if config.train.epochs < 2 or options.grace >= config.train.epochs:

@@ -36,7 +36,7 @@ class SweepOptions(Caps):
     name: str = knob("", "name of the sweep, for one space and configuration; empty: <space>-<preset>")
     space: str = knob("", "module of search_spaces, or a .py file")
     seeds: tuple[int, ...] = knob((0,), "seeds; every point is trained once with each", low=0)
-    concurrency: int = knob(0, "trials side by side; 0: one per core, or as many as the cluster has room for", low=0)
+    concurrency: int = knob(0, "concurrent trials; 0: one per core, or as many as the cluster has room for", low=0)
     run: str = knob("all", "all: unfinished trials; new: all but failed ones; failed: only those", choices=RUNS)
 
 

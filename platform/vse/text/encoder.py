@@ -121,12 +121,12 @@ class TransformersEncoder(TextEncoder):
         model: str = knob("", "folder that save_pretrained wrote, or a name on the Hugging Face hub")
         pooling: str = knob(
             "mean",
-            "one vector of a caption: mean of its tokens, the first, the last; projected: CLIP's and the like",
+            "vector of a caption: mean of its tokens, the first, or the last; projected: as in CLIP",
             choices=POOLINGS,
             only="text.sentence=encoder",
         )
         unit: bool = knob(True, "scale vectors to unit length", only="text.sentence=encoder")
-        max_tokens: int = knob(0, "longer captions are cut, and counted; 0: as many as the model reads", low=0)
+        max_tokens: int = knob(0, "longer captions are truncated and counted; 0: the model's maximum", low=0)
 
     def _published(self) -> dict[str, Path]:
         return files_of(self.config.model)
@@ -159,7 +159,7 @@ class TransformersEncoder(TextEncoder):
         """States of words, means over their tokens (see `word_states`); zero for words beyond the maximum length."""
         if not self._tokenizer.is_fast:
             raise InputError(
-                f"text.encoder.model={self.config.model}: has no fast tokenizer, so that its tokens cannot be assigned "
+                f"text.encoder.model={self.config.model}: has no fast tokenizer, so its tokens cannot be assigned "
                 "to words; use a model with a tokenizer.json, or text.sentence=encoder"
             )
         texts, lengths = [" ".join(words) for words in captions], lengths_of(captions)

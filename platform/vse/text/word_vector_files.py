@@ -245,7 +245,7 @@ def _binary(path: str, stream: io.BufferedReader, kept: RowCollector, count: int
             buffer, at = buffer[at:] + stream.read(max(_BLOCK, 4 * size)), 0
             space = buffer.find(b" ")
             if space < 0 or len(buffer) < space + 1 + size:
-                raise InputError(f"{path}: ends in word {number} of {count}; a torn file, or {_WRONG_HEADER}")
+                raise InputError(f"{path}: ends in word {number} of {count}; an incomplete file, or {_WRONG_HEADER}")
         word = buffer[at:space].lstrip(b"\n")
         if kept.wants(word):
             try:
@@ -289,7 +289,7 @@ def _text(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Ro
                 raise InputError(f"{path}: line {number}: expected a word and numbers") from None
     assert kept is not None, "an empty file is a placeholder"
     if count is not None and lines != count:
-        raise InputError(f"{path}: its first line names {count} words, {lines} follow; a torn or cut file")
+        raise InputError(f"{path}: its first line names {count} words, but {lines} follow; the file is incomplete")
     return kept.rows("text")
 
 

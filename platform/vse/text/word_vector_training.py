@@ -28,7 +28,7 @@ class VectorConfig:
     negative: int = knob(10, "negative samples per word", low=1)
     epochs: int = knob(10, "passes over the captions", low=1)
     min_count: int = knob(2, "rarer words are left out", low=1)
-    subwords: bool = knob(False, "fastText instead of word2vec: the character n-grams of a word take part")
+    subwords: bool = knob(False, "fastText, which uses character n-grams of words, instead of word2vec")
     seed: int = knob(0, "seed of initial vectors and samples", low=0)
 
 

@@ -361,7 +361,7 @@ def _read(journals: Iterable[tuple[Folder, Info]], workspace: Workspace) -> Pend
         is_run = folder == workspace.root.child("runs", folder.name)
         if is_run and content.status == "running" and tell_lost_end(workspace, folder):
             file = folder.address(journal.FILE_NAME)
-            log.warning("%s: had lost its last records; restored from the run's result", file)
+            log.warning("%s: the last records were lost; restored from the run's result", file)
             new_info, data = folder.info(journal.FILE_NAME), _complete_lines(folder)
             content, tag = journal.parse(data), new_info.tag if new_info else ""
         if content.run:

@@ -72,7 +72,7 @@ def test_a_checkpoint_without_a_pooling_layer_gives_its_class_token(
     backbone = build(folder)
     with caplog.at_level(logging.INFO, logger="vse"):
         network = backbone.load(["map", "pooled"]).prepare(CPU)
-    assert caplog.messages[0].endswith("without a pooling layer; the pooled vector is the class token")
+    assert caplog.messages[0].endswith("has no pooling layer; the pooled vector is the class token")
     x = squares(backbone, pictures())
     pixels = (x[:, 0].permute(0, 3, 1, 2).float() / 255 - network.mean) / network.std
     with torch.no_grad():

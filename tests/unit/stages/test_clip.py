@@ -100,7 +100,7 @@ def test_both_towers_of_transformers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "line"),
     [
-        ("features.scale", "l2", r"features\.scale=l2: family clip compares vectors as the encoder gives them"),
+        ("features.scale", "l2", r"features\.scale=l2: family clip compares the unscaled vectors of the encoder"),
         ("features.backbone.weights", "random", r"text\.encoder\.weights=default: family clip needs both towers"),
     ],
 )

@@ -135,9 +135,9 @@ def test_resources_and_the_cap() -> None:
         ("eta_joint", {}, "has ranges to draw from; use random, hyperopt, optuna or asha"),
         ("eta", {"sweep__max_gpu_hours": 1}, r"take no GPU; use sweep\.max_seconds"),
         ("eta", {"sweep__warm_start": "x"}, "cannot learn from trials"),
-        ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known at their end only"),
+        ("eta", {"sweep__method": "asha", "sweep__objective": "pairs"}, "known only when they have ended"),
         ("eta_joint", {"sweep__method": "hyperopt", "sweep__objective": "front"}, "maximises one number"),
-        ("eta", {"sweep__method": "asha", "train__workers": 2}, "one worker only"),
+        ("eta", {"sweep__method": "asha", "train__workers": 2}, "only stops trials with one worker"),
         ("eta", {"sweep__method": "asha", "train__epochs": 1}, "has 1 epochs in all"),
         ("lambdas", {}, r"objective\.lambda1: no such key"),
     ],
@@ -152,7 +152,7 @@ def test_refusals_before_anything_starts(space: str, changes: dict[str, Any], me
     ("key", "method", "message"),
     [
         ("seed", "grid", "seed: a sweep takes its seeds"),
-        ("train.threads", "grid", "train.threads: sets what a trial needs"),
+        ("train.threads", "grid", "train.threads: sets the resources of a trial"),
         ("train.epochs", "asha", "train.epochs: asha compares trials of equal length"),
     ],
 )

@@ -155,7 +155,7 @@ class TestText:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("3 2\ncat 1 2\ndog 3 4\n", "its first line names 3 words, 2 follow"),
+            ("3 2\ncat 1 2\ndog 3 4\n", "its first line names 3 words, but 2 follow"),
             ("cat 1 2\nbird 3\n", "line 2: 1 numbers, earlier lines have 2"),
             ("cat 1 2\nbird 3 4 5\n", "line 2: 3 numbers, earlier lines have 2"),
             ("cat 1 2\nbird 3 x 5 y\n", "line 2: expected a word and numbers"),
@@ -166,7 +166,10 @@ class TestText:
             ("2 5\ncat 1 2 3 4\ndog 1 2 3 4\n", "line 2: 4 numbers, its first line says 5$"),
             ("2 3\ncat 1 2 3 4\ndog 1 2 3 4\n", "line 2: 4 numbers, its first line says 3$"),
             ("2 5\ncat\t1\t2\ndog\t1\t2\n", "line 2: 2 numbers, its first line says 5$"),
-            (b"2 3\ncat " + bytes(12) + b"dog " + bytes(5), "ends in word 2 of 2; a torn file, or a header with"),
+            (
+                b"2 3\ncat " + bytes(12) + b"dog " + bytes(5),
+                "ends in word 2 of 2; an incomplete file, or a header with",
+            ),
             (
                 b"1 3\ncat " + bytes(12) + b"dog " + bytes(12),
                 "continues after the 1 words its header names; a header with",

@@ -213,7 +213,7 @@ def test_mlflow_shows_a_run_whose_journal_lost_its_end_as_finished_and_each_poin
     os.truncate(path, path.stat().st_size - lost if lost else 0)
     caplog.clear()
     assert ship_all(str(root)).trouble == ""
-    assert _warnings(caplog) == [f"{path}: had lost its last records; restored from the run's result"]
+    assert _warnings(caplog) == [f"{path}: the last records were lost; restored from the run's result"]
     assert ship_all(str(root)).runs == 0
     (run,) = runs_of(root).values()
     assert run.info.status == "FINISHED"

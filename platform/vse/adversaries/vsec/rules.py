@@ -29,13 +29,13 @@ class ChangeRules:
         only="lexicon!=shipped or concreteness!=",
     )
     transitive: bool = knob(True, "hypernyms and hyponyms at any distance; false: one step, as published")
-    image_wide: bool = knob(True, "swap in nothing that any caption of the image mentions, or anything related to it")
-    agreement: bool = knob(True, "number, articles and verbs agree with what is swapped in")
+    image_wide: bool = knob(True, "insert nothing that a caption of the image mentions or that is related to it")
+    agreement: bool = knob(True, "number, articles and verbs agree with the inserted word")
     plain_quantities: bool = knob(True, "`two dogs` never becomes `a dog`, which would still be true")
     asymmetric: bool = knob(True, "noun phrases in a symmetric relation (`next to`) are not shuffled")
-    sensible_prepositions: bool = knob(True, "only places and directions that cannot hold at the same time")
+    sensible_prepositions: bool = knob(True, "only prepositions of place or direction that cannot both be true")
     leak: bool = knob(
         False,
-        "repeat the published code's slip: what is swapped in may share a set with the word",
+        "repeat a bug of the published code: the inserted word may be in a set with the replaced one",
         only="sensible_prepositions=false",
     )

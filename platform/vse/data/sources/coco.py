@@ -70,7 +70,9 @@ class Coco(Source):
         builder, captions = RecordsBuilder(", ".join(part.path for part in parts)), list[GivenCaption]()
         prefixes, boxes = _prefixes(parts), dict[str, tuple[Box, ...]]()
         if self.config.boxes and any(prefixes):
-            raise InputError("data.boxes: image ids start again in each file, so a file of boxes has no certain split")
+            raise InputError(
+                "data.boxes: the caption files use the same image ids, so the split of a file of boxes is ambiguous"
+            )
         for file in self.config.boxes:
             boxes |= of_instances(inside(root, file), (image for part in parts for image in part.images))
         for part, prefix in zip(parts, prefixes, strict=True):

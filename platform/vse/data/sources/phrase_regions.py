@@ -47,23 +47,23 @@ class PhraseRegions(Source):
         proposals: str = knob(
             "", "file of proposals, from jobs/propose_regions.py or any tool; empty: jittered copies of annotated boxes"
         )
-        number: int = knob(200, "proposals of a photograph, the first of the file", low=1)
-        positive: float = knob(0.7, "least overlap of a region that a phrase trains with", above=0, high=1)
-        negative: float = knob(0.3, "overlap from which on a region is no negative of a phrase", above=0, high=1)
+        number: int = knob(200, "proposals of a photograph: the first ones in the file", low=1)
+        positive: float = knob(0.7, "smallest overlap of a positive region with the phrase's box", above=0, high=1)
+        negative: float = knob(0.3, "regions with at least this overlap are not negatives", above=0, high=1)
         most: int = knob(10, "positive regions of a phrase in training; 0: all (ours)", low=0)
         truth: bool = knob(True, "the phrase's own box is a positive region too (ours)")
         own_negatives: int = knob(
             0,
             "negatives of a phrase, drawn in each epoch from the regions of its photograph that overlap its box by "
-            "less than `negative`, besides the other pairs of a batch",
+            "less than `negative`, in addition to the other pairs of a batch",
             low=0,
         )
-        background: int = knob(10, "training regions of a photograph besides positive ones (ours)", low=0)
+        background: int = knob(10, "training regions of a photograph in addition to positive ones (ours)", low=0)
         complete: tuple[str, ...] = knob(("test",), "splits whose regions are all proposals")
         regions: str = knob(
             "cropped",
             "features of a region: of its pixels, scaled to the square of the network, or the mean of the photograph's "
-            "map over it, in which cells count by their overlap (ours)",
+            "map over it, weighted by the overlap of cells (ours)",
             choices=("cropped", "pooled"),
         )
         geometry: bool = knob(False, "append left, top, right, bottom and area to the features, as CITE does")

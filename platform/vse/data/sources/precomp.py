@@ -55,7 +55,7 @@ class Precomp(Source):
         root: str = knob("", "folder of the files, a path or an s3:// address")
         test: str = knob("test", "which files are the test split", choices=("test", "testall"))
         array: str = knob("", "name of the features in .npz or .pt files that hold several arrays")
-        encoding: str = knob("", "of the captions, as latin-1; default: UTF-8")
+        encoding: str = knob("", "encoding of the captions, such as latin-1; default: UTF-8")
 
     config: Config
 

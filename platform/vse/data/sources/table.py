@@ -48,7 +48,7 @@ class Table(Source):
         file: str = knob(
             "", "CSV, TSV or JSON with image and caption, optionally id and split; below root, or any path or address"
         )
-        encoding: str = knob("", "of the file, as latin-1; default: by its byte order mark, or UTF-8")
+        encoding: str = knob("", "encoding of the file, such as latin-1; default: by its byte order mark, or UTF-8")
         image_column: str = knob("", "column of the images; default: image, else one of a well-known name")
         caption_column: str = knob(
             "", "column of the captions, or several between commas; default: caption, else by well-known names"

@@ -40,8 +40,8 @@ class WebDataset(Source):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ShardsConfig):
         root: str = knob("", "folder of the shards, a path or an s3:// address")
-        image: str = knob("", "ending of the images, if samples have several, as left.jpg; default: jpg, png, ...")
-        encoding: str = knob("", "of .txt, as latin-1; default: by its byte order mark, or UTF-8")
+        image: str = knob("", "ending of the images, if samples have several, such as left.jpg; default: jpg, png, ...")
+        encoding: str = knob("", "encoding of .txt, such as latin-1; default: by its byte order mark, or UTF-8")
         caption_key: str = knob(
             "", "key of .json with the captions, preferred to .txt; default: .txt, else caption, text or sentences"
         )
@@ -99,7 +99,7 @@ class WebDataset(Source):
         packed = [file for file in shards if not file.lower().endswith(".tar")]
         if packed:
             raise InputError(
-                f"data.root={root}: {packed[0]} is compressed, and images are read from their place in an archive; "
+                f"data.root={root}: {packed[0]} is compressed, but images are read from their place in an archive; "
                 "unpack it to .tar"
             )
         if not shards:

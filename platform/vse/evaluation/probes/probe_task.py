@@ -39,7 +39,7 @@ class ProbeConfig(ComponentConfig):
 
     words: tuple[str, ...] = knob(
         (OWN,),
-        "word vectors, the first compared with each other: own (the run's), the name of a run, a file, or random",
+        "word vectors: own (the run's), the name of a run, a file, or random; others are compared with the first",
     )
     seeds: tuple[int, ...] = knob((0, 1, 2), "seeds of the probe's training; numbers are means over them", low=0)
 

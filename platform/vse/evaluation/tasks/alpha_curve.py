@@ -28,7 +28,7 @@ class AlphaCurveTask(Task):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        alphas: tuple[float, ...] = knob(tuple(k / 10 for k in range(11)), "the grid", low=0, high=1)
+        alphas: tuple[float, ...] = knob(tuple(k / 10 for k in range(11)), "values of α", low=0, high=1)
         words: str = knob("shared", "words of adversaries", choices=WORDS)
 
     config: Config

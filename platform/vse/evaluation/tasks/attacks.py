@@ -64,7 +64,7 @@ class AttacksTask(Task):
         words: tuple[str, ...] = knob(
             WORDS,
             "words of adversaries: shared with training negatives, disjoint from them (if held out); published: "
-            "shared, and put in as the supplement prints it, true or not",
+            "shared, inserted as in the supplement, even if the result is true",
             choices=(*WORDS, PRINTED),
         )
 

@@ -41,9 +41,9 @@ class ComponentNeighboursTask(Task):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         number: int = knob(5, "nearest neighbours of a component", low=1)
-        steps: int = knob(2, "steps up from the sense of a noun, within which a hypernym is shared", low=1)
-        least: int = knob(2, "captions of the split that a component must be in", low=1)
-        most: int = knob(1000, "components of a level, the most frequent ones", low=FEWEST)
+        steps: int = knob(2, "hypernyms up to this many steps above a noun's sense can be shared", low=1)
+        least: int = knob(2, "captions of the split in which a component must occur", low=1)
+        most: int = knob(1000, "components of a level: the most frequent ones", low=FEWEST)
         lexicon: str = knob(
             SHIPPED,
             "hypernyms: `shipped`, 4,179 nouns of WordNet 3.0, or the directory of a WordNet database (Debian: "

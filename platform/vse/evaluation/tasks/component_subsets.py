@@ -88,7 +88,7 @@ class ComponentSubsetsTask(Task):
     class Config(ComponentConfig):
         words: str = knob("shared", "words of adversaries, as measure.attacks.words", choices=(*WORDS, PRINTED))
         attribute_with_objects: bool = knob(
-            True, "under the attribute attack, u_attr alone is joined by u_obj (UniVSE, supplement B.2)"
+            True, "under the attribute attack, u_attr alone is combined with u_obj (UniVSE, supplement B.2)"
         )
 
     config: Config

@@ -41,10 +41,10 @@ class FillInBlankTask(ProbeTask):
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ProbeConfig):
-        form: str = knob("mlp", "of the prediction; linear: the released code's", choices=blank_filling.FORMS)
+        form: str = knob("mlp", "form of the predictor; linear: the released code's", choices=blank_filling.FORMS)
         dim: int = knob(512, "units of each GRU (released code) and of the MLP's hidden layer (ours)", low=1)
         epochs: int = knob(10, "passes over the training captions (released code)", low=1)
-        min_count: int = knob(4, "occurrences in training captions of a word of the vocabulary", low=1)
+        min_count: int = knob(4, "occurrences in the training captions that a word of the vocabulary needs", low=1)
 
     config: Config
     name = "fill_in_blank"

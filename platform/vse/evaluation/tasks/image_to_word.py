@@ -43,7 +43,7 @@ class ImageToWordTask(ProbeTask):
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ProbeConfig):
         form: str = knob(
-            "mlp", "over the interaction matrix; linear: the released code's, with dropout", choices=alignment.FORMS
+            "mlp", "probe of the interaction matrix; linear: the released code's, with dropout", choices=alignment.FORMS
         )
         hidden: int = knob(64, "units of the MLP's hidden layer (ours)", low=1)
         epochs: int = knob(15, "passes over the training images (released code)", low=1)

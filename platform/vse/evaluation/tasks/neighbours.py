@@ -60,8 +60,8 @@ class NeighboursTask(Task):
         number: int = knob(5, "nearest neighbours of an image or caption", low=1)
         captions: tuple[str, ...] = knob(
             (),
-            "files of captions of other data, among which the nearest ones are looked for too: text with one a line, a "
-            "table with a column caption, JSON of a data set; .gz too",
+            "files of captions of other data, in which nearest captions are searched too: text with one per line, a "
+            "table with a column caption, or JSON of a data set; also as .gz",
             reads="file",
         )
 

@@ -58,14 +58,14 @@ class SaliencyTask(Task):
     class Config(ComponentConfig):
         attacks: tuple[str, ...] = knob(
             ("contrast", "attacks"),
-            "whose adversaries: VSE-C's (contrast), UniVSE's (attacks), or both",
+            "adversaries of VSE-C (contrast), of UniVSE (attacks), or of both",
             choices=("contrast", "attacks"),
         )
         per_caption: int = knob(3, "adversaries of each caption and attack, the first of their file", low=1)
-        images: int = knob(200, "images of a fold whose pixels are differentiated, drawn by a key; 0: all", low=0)
+        images: int = knob(200, "images of a fold whose pixels are differentiated, selected by a key; 0: all", low=0)
         level: str = knob(
             "pixels",
-            "of the image: pixels, or regions of its features, which are only drawn and need no picture",
+            "level of the image: pixels, or regions of its features, which are only drawn and need no picture",
             choices=("pixels", "features"),
         )
 

@@ -70,11 +70,11 @@ class UnifiedRetrievalTask(Task):
     class Config(ComponentConfig):
         frequent: int | None = knob(
             None,
-            "training captions that a query must be in; default: A.1's 100 on COCO, in proportion",
+            "training captions in which a query must occur; default: A.1's 100 on COCO, scaled to the captions",
             low=1,
         )
-        least_nouns: int = knob(5, "relevant images without which a noun is no query (B.3)", low=1)
-        least: int = knob(3, "relevant images without which a pair or a triple is no query (B.3)", low=1)
+        least_nouns: int = knob(5, "relevant images that a noun needs to be a query (B.3)", low=1)
+        least: int = knob(3, "relevant images that a pair or a triple needs to be a query (B.3)", low=1)
 
     config: Config
     parsed = True

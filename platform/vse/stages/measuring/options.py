@@ -27,8 +27,10 @@ class AdversaryWords:
     whatever they were trained against."""
 
     pools: PoolConfig = field(default_factory=PoolConfig)
-    contrast: Rules = group(Rules(), NAMED, "how adversaries of VSE-C's kinds are made, all of which are")
-    min_count: float = knob(2, "VSE-C's: words seen less often are in none; below 1: a share of the captions", above=0)
+    contrast: Rules = group(Rules(), NAMED, "rules for VSE-C's adversaries, of which all kinds are made")
+    min_count: float = knob(
+        2, "VSE-C's adversaries: rarer words are not used; below 1: a share of the captions", above=0
+    )
 
     @property
     def rules(self) -> Rules:
@@ -65,17 +67,17 @@ class SharedOptions:
     """How to measure, whatever the task."""
 
     splits: tuple[str, ...] = knob(("test",), "splits of the data set")
-    protocol: str = knob("", "published way of measuring; empty: the whole split", choices=("", *PUBLISHED))
+    protocol: str = knob("", "published protocol; empty: the whole split", choices=("", *PUBLISHED))
     folds: int = knob(1, "retrieval within this many equal parts of the split, averaged", low=1)
-    alpha: float | None = knob(None, "weight of u_sent where the family has it; default: as configured", low=0, high=1)
+    alpha: float | None = knob(None, "weight of u_sent if the family has it; default: as configured", low=0, high=1)
     components: tuple[str, ...] = knob((), "component types in u_comp at inference; default: as configured")
     drop_components: float = knob(
         0.0, "share of parsed attributes and relations dropped at test (A.2, Table 1, Test Drop)", low=0, high=1
     )
-    drop_seed: int = knob(0, "which of them are dropped: the same for all runs", low=0)
+    drop_seed: int = knob(0, "seed of the choice of dropped components, the same for all runs", low=0)
     on: tuple[str, ...] = below(
         "path",
-        "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME where that "
+        "other data than the run's, by their folder or file (jWAE, Tables 5 and 6); measure.on.source=NAME if that "
         "cannot be told, measure.on.root and other keys of the source; without a path, changes of the run's own data",
     )
     adversaries: AdversaryWords = field(default_factory=AdversaryWords)
