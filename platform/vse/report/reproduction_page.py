@@ -40,9 +40,20 @@ def reproduction_page(data: Data, commands: Sequence[str]) -> str:
         protocol={"scale": data["scale"], "seeds": seeds, "changed": " ".join(data["set"])},
         cards=cards,
         tables=[{**table, "blocks": [_block(block) for block in table["blocks"]]} for table in data["tables"]],
+        claims=[{**claim, "effects": [_effect(each) for each in claim.get("effects", ())]} for claim in data["claims"]],
+        claims_hash=data["claims_hash"],
+        registered=data["registered"],
+        seeds_needed=data["seeds_needed"],
         one_seed=len(data["seeds"]) == 1,
         provenance=provenance(commands, {}),
     )
+
+
+def _effect(effect: Data) -> dict[str, str]:
+    """One difference of a claim, ours and printed, with typographic minus signs."""
+    ours = "{:+.1f} [{:.1f}, {:.1f}]".format(*effect["ours"]).replace("-", "−")
+    printed = "" if effect["printed"] is None else f"{effect['printed']:+.1f}".replace("-", "−")
+    return {"text": f"{effect['difference']}: {ours}", "was": printed}
 
 
 def _block(block: Data) -> dict[str, Any]:
@@ -92,8 +103,8 @@ def headline(data: Data) -> dict[str, int]:
 
 
 def summary_text(data: Data) -> list[str]:
-    """A line for each table."""
-    lines = []
+    """A line for each claim and each table."""
+    lines = [f"Table {claim['table']}, {claim['name']}: {claim['answer']}" for claim in data["claims"]]
     for table in data["tables"]:
         own = headline({**data, "tables": [table]})
         lines.append(

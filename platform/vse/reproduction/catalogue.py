@@ -10,6 +10,7 @@ from vse.evaluation.metrics import RECALLS, Metric
 from vse.report.published import PAPERS, PublishedRow, read_published
 
 TOTAL = "attack_total/rsum3"  # of UniVSE's three attacks, which no single task measures
+ATTACK_SUMS = tuple(f"attack_{kind}/rsum3" for kind in ("object", "attribute", "relation"))  # whose sum that is
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

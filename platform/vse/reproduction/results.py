@@ -14,7 +14,8 @@ from vse.evaluation.outcomes import Outcomes, unpack
 from vse.evaluation.statistics import Bootstrap, Sample, bootstrap_all
 from vse.report.measured import alike
 from vse.reproduction.arrangement import ABOUT, Block, TableRow
-from vse.reproduction.catalogue import TOTAL, metric_of
+from vse.reproduction.catalogue import ATTACK_SUMS, TOTAL, metric_of
+from vse.reproduction.claims import CLAIMS, SEEDS, Difference, registered_hash, verdicts
 from vse.reproduction.options import ReproduceOptions
 from vse.workspace.layout import Workspace
 
@@ -41,16 +42,26 @@ def results_of(
         workspace: With the outcomes of queries.
         elsewhere: Arguments of commands that name the workspace.
     """
-    tables = []
+    tables, filled = [], [_Filled(block, trials, missing, workspace) for block in blocks]
     for table in {block.table.number: block.table for block in blocks}.values():
-        own = [_block(block, trials, missing, workspace, elsewhere) for block in blocks if block.table is table]
+        own = [one.plain(elsewhere) for one in filled if one.block.table is table]
         notes = [*table.notes]
         if lack := table.lacks.get(options.scale):
             notes.append(f"Not available here: {lack}.")
         tables.append({"name": table.name, "title": table.title, "notes": notes, "blocks": own})
     seeds = list(range(options.seeds))
     about = {"scale": options.scale, "about": ABOUT[options.scale], "seeds": seeds, "set": list(options.set)}
-    return {"paper": options.paper, **about, "tables": tables}
+    numbers = [table.number for table in {block.table.number: block.table for block in blocks}.values()]
+    claims = verdicts(options.paper, numbers, lambda table, one: _effect(filled, table, one))
+    return {
+        "paper": options.paper,
+        **about,
+        "claims_hash": registered_hash(options.paper),
+        "registered": len(CLAIMS.get(options.paper, ())),
+        "seeds_needed": SEEDS,
+        "claims": claims,
+        "tables": tables,
+    }
 
 
 class _Measured:
@@ -108,57 +119,97 @@ class _Measured:
         return samples if all(sample.defined for sample in samples) else []
 
 
-def _block(
-    block: Block, trials: Trials, missing: Mapping[str, str], workspace: Workspace, elsewhere: Sequence[str]
-) -> dict[str, Any]:
-    measured, reasons = dict[int, _Measured](), {k: row.reason for k, row in enumerate(block.rows)}
-    for place, row in enumerate(block.rows):
-        if row.measurement is None:
+class _Filled:
+    """A block with what was measured of its rows, and why others have no numbers."""
+
+    def __init__(self, block: Block, trials: Trials, missing: Mapping[str, str], workspace: Workspace) -> None:
+        self.block, self.reasons = block, {k: row.reason for k, row in enumerate(block.rows)}
+        self.measured = measured = dict[int, _Measured]()
+        for place, row in enumerate(block.rows):
+            if row.measurement is None:
+                continue
+            if row.arm not in trials:
+                self.reasons[place] = missing.get(row.arm, "not trained")
+                continue
+            one = _Measured(row, trials[row.arm], workspace, block.words)
+            if lacks := [text for each in one.each for text in each["missing"].values()]:
+                self.reasons[place] = f"n/a: needs {lacks[0]}"
+            else:
+                measured[place] = one
+        groups = alike(list(measured), lambda place: measured[place].met())
+        kept = max(groups, key=len, default=[])
+        for place in set(measured) - set(kept):
+            self.reasons[place] = "left out: its images or candidates are not those of the other rows"
+            del measured[place]
+
+    def plain(self, elsewhere: Sequence[str]) -> dict[str, Any]:
+        """The block as plain data."""
+        block, measured = self.block, self.measured
+        metrics = {name: metric_of(name, block.words) for name in block.metrics}
+        cells = _cells(block, measured, metrics)
+        rows = [
+            {
+                "label": row.label,
+                "about": row.about,
+                "reason": self.reasons.get(place, ""),
+                "runs": measured[place].runs if place in measured else [],
+                "command": _command(measured[place], elsewhere) if place in measured else "",
+                "cells": {
+                    name: {
+                        "printed": row.printed[name].printed if name in row.printed else None,
+                        "note": row.printed[name].note if name in row.printed else "",
+                        "ours": cells.get((place, name)),
+                    }
+                    for name in metrics
+                },
+            }
+            for place, row in enumerate(block.rows)
+        ]
+        columns = [
+            {
+                "metric": name,
+                "title": metric.heading,
+                "group": metric.group or "plain",
+                "least": metric.higher_is_better is False,
+                "decimals": metric.decimals,
+            }
+            for name, metric in metrics.items()
+        ]
+        return {"about": block.about, "columns": columns, "rows": rows, "orders": _orders(block, measured, metrics)}
+
+    def samples(self, label: str, metric: str) -> list[Sample]:
+        """Whose sum is the metric of a row; empty if it has none."""
+        for place, row in enumerate(self.block.rows):
+            if row.label != label:
+                continue
+            if place in self.measured:
+                return self.measured[place].samples(metric_of(metric, self.block.words, row.head))
+            if row.derived is not None and self.measured:
+                first = next(iter(self.measured.values()))
+                other = _derived(first, metric, *row.derived)
+                return [] if other is None else first.samples(other)
+        return []
+
+    def printed(self, label: str, metric: str) -> float | None:
+        """The printed number of a row; that of all attacks together may be printed one by one."""
+        numbers = next((row.printed for row in self.block.rows if row.label == label), {})
+        parts = ATTACK_SUMS if metric == TOTAL and metric not in numbers else (metric,)
+        return sum(numbers[part].value for part in parts) if all(part in numbers for part in parts) else None
+
+
+def _effect(
+    filled: Sequence[_Filled], table: str, one: Difference
+) -> tuple[list[tuple[float, Sample]], float | None] | str:
+    """The effect of a difference, in the first block of the table that has both rows; or why there is none."""
+    for each in filled:
+        if each.block.table.number != table:
             continue
-        if row.arm not in trials:
-            reasons[place] = missing.get(row.arm, "not trained")
-            continue
-        one = _Measured(row, trials[row.arm], workspace, block.words)
-        if lacks := [text for each in one.each for text in each["missing"].values()]:
-            reasons[place] = f"n/a: needs {lacks[0]}"
-        else:
-            measured[place] = one
-    groups = alike(list(measured), lambda place: measured[place].met())
-    kept = max(groups, key=len, default=[])
-    for place in set(measured) - set(kept):
-        reasons[place] = "left out: its images or candidates are not those of the other rows"
-        del measured[place]
-    metrics = {name: metric_of(name, block.words) for name in block.metrics}
-    cells = _cells(block, measured, metrics)
-    rows = [
-        {
-            "label": row.label,
-            "about": row.about,
-            "reason": reasons.get(place, ""),
-            "runs": measured[place].runs if place in measured else [],
-            "command": _command(measured[place], elsewhere) if place in measured else "",
-            "cells": {
-                name: {
-                    "printed": row.printed[name].printed if name in row.printed else None,
-                    "note": row.printed[name].note if name in row.printed else "",
-                    "ours": cells.get((place, name)),
-                }
-                for name in metrics
-            },
-        }
-        for place, row in enumerate(block.rows)
-    ]
-    columns = [
-        {
-            "metric": name,
-            "title": metric.heading,
-            "group": metric.group or "plain",
-            "least": metric.higher_is_better is False,
-            "decimals": metric.decimals,
-        }
-        for name, metric in metrics.items()
-    ]
-    return {"about": block.about, "columns": columns, "rows": rows, "orders": _orders(block, measured, metrics)}
+        better, worse = (each.samples(label, one.metric) for label in (one.better, one.worse))
+        if better and worse and _same(better, worse):
+            printed = [each.printed(label, one.metric) for label in (one.better, one.worse)]
+            difference = None if None in printed else round(printed[0] - printed[1], 4)  # type: ignore[operator]
+            return [*((1.0, sample) for sample in better), *((-1.0, sample) for sample in worse)], difference
+    return f"{one.metric} of {one.better} and {one.worse} was not measured on the same images"
 
 
 def _cells(

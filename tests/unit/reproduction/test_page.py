@@ -32,7 +32,15 @@ def data() -> dict[str, Any]:
     orders = {"i2t/r1": {"as_printed": 1, "contrary": 2, "undecided": 3}}
     block = {"about": "1,000 images", "columns": [COLUMN], "rows": rows, "orders": orders}
     table = {"name": "UniVSE, Table 1", "title": "Retrieval", "notes": ["A note."], "blocks": [block]}
-    return {"paper": "univse", "scale": "scenes", "about": "scenes", "seeds": [0], "set": [], "tables": [table]}
+    effect = {"difference": "rsum: First − Second", "printed": -2.5, "ours": [-1.25, -3.0, 0.5]}
+    claims = [
+        {"name": "first", "table": "1", "statement": "A statement.", "answer": "undecided", "detectable": 4.0}
+        | {"effects": [effect]},
+        {"name": "lost", "table": "1", "statement": "Another.", "answer": "not measured", "reason": "no such row"},
+    ]
+    about = {"paper": "univse", "scale": "scenes", "about": "scenes", "seeds": [0], "set": []}
+    registered = {"claims": claims, "claims_hash": "12345678", "registered": 9, "seeds_needed": 5}
+    return {**about, **registered, "tables": [table]}
 
 
 def test_a_cell_has_ours_the_interval_the_printed_number_and_the_difference() -> None:
@@ -54,8 +62,17 @@ def test_a_cell_has_ours_the_interval_the_printed_number_and_the_difference() ->
 
 def test_headline_counts_printed_cells_and_orders() -> None:
     assert headline(data()) == {"cells": 2, "printed": 3, "as_printed": 1, "contrary": 2, "undecided": 3}
-    (line,) = summary_text(data())
+    *claims, line = summary_text(data())
+    assert claims == ["Table 1, first: undecided", "Table 1, lost: not measured"]
     assert line.startswith("UniVSE, Table 1: 2 of 3 printed cells measured")
+
+
+def test_claims_stand_before_the_tables() -> None:
+    page = reproduction_page(data(), [])
+    for text in ("rsum: First − Second: −1.2 [−3.0, 0.5]", "−2.5", "4.0 would be detectable"):
+        assert text in page, text
+    assert "no such row" in page
+    assert page.index("A statement.") < page.index("A note.")
 
 
 def test_the_csv_file_has_a_line_for_each_cell() -> None:

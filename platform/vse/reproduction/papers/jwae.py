@@ -1,6 +1,7 @@
 """Tables of jWAE (Mahajan et al., ICCV 2019). Tables 1 and 2 show examples."""
 
 from vse.reproduction.catalogue import add_table
+from vse.reproduction.claims import above, add_claim
 
 _VECTORS = {"published": "word vectors: word2vec's file is named by vectors=FILE"}
 _DETECTOR = "features of Fast R-CNN: VGG-19 reads each region (published), the shipped backbone (scenes)"
@@ -15,4 +16,51 @@ add_table(
     "Phrase localisation",
     "phrase_localisation",
     lacks={"published": _DETECTOR, "scenes": _DETECTOR, "flickr8k": "photographs with phrase boxes in this table"},
+)
+
+_RECALLS = ("i2t/r5", "t2i/r5")
+
+add_claim(
+    "jwae",
+    "4",
+    "gaussian_helps",
+    "jWAE-MH improves the accuracy of VSE++ (section 5.1).",
+    above("jWAE-MH", "VSE++", "i2t/r1", "t2i/r1"),
+)
+add_claim(
+    "jwae",
+    "4",
+    "variational_hurts",
+    "A VAE decreases the accuracy of VSE++ (section 5.1).",
+    above("VSE++", "VAE-MH", "i2t/r1", "t2i/r1"),
+)
+add_claim(
+    "jwae",
+    "5",
+    "generalises_to_coco",
+    "jWAE-MSE generalises from Flickr30k to COCO better than MSE, and in image-to-text retrieval better than the "
+    "Embedding Network (section 5.1; from text to image Table 5 has that network first).",
+    above("jWAE-MSE (VGG+w2v)", "MSE (VGG+w2v)", *_RECALLS),
+    above("jWAE-MSE (VGG+w2v)", "Embed. Network (VGG+w2v)", "i2t/r5"),
+)
+add_claim(
+    "jwae",
+    "6",
+    "generalises_to_flickr30k",
+    "jWAE-MSE generalises from COCO to Flickr30k better than MSE and the Embedding Network (section 5.1).",
+    above("jWAE-MSE (VGG+w2v)", ("MSE (VGG+w2v)", "Embed. Network (VGG+w2v)"), *_RECALLS),
+)
+add_claim(
+    "jwae",
+    "7",
+    "localisation",
+    "jWAE-MSE outperforms earlier embedding networks in phrase localisation (section 5.2).",
+    above("jWAE-MSE", ("Embedding Network", "Similarity Network"), "phrase_localisation/r1"),
+)
+add_claim(
+    "jwae",
+    "7",
+    "localisation_cite",
+    "jWAE in CITE improves phrase localisation (section 5.2).",
+    above("jWAE-MSE+CITE", "CITE", "phrase_localisation/r1"),
 )
