@@ -1,5 +1,7 @@
 """Claims about tables: they agree with the printed numbers, and verdicts follow the registered rule."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,10 @@ def effect(difference: float, seeds: int = 5, images: int = 200) -> list[tuple[f
     return [(1.0, better), (-1.0, worse)]
 
 
-def answers(monkeypatch: pytest.MonkeyPatch, effects: dict[str, object]) -> dict[str, dict]:
+Effect = list[tuple[float, Sample]]
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, effects: dict[str, Effect | str]) -> dict[str, dict[str, Any]]:
     """Verdicts on one claim for each effect, a text being the reason why it is missing."""
     own = tuple(
         TableClaim(
@@ -63,7 +68,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, effects: dict[str, object]) -> dict
     monkeypatch.setitem(CLAIMS, "paper", own)
     monkeypatch.setattr(claims, "REPLICATES", 2000)
 
-    def lookup(table: str, one: Difference):  # type: ignore[no-untyped-def]
+    def lookup(table: str, one: Difference) -> tuple[Effect, float | None] | str:
         found = effects[one.better]
         return found if isinstance(found, str) else (found, 1.5)
 
