@@ -78,7 +78,7 @@ if __name__ == "__main__":
         main(
             "derive_lexicon",
             run,
-            description="Noun relations and concreteness of visual words, from a WordNet 3.0 database.",
+            description="Derive noun relations and concreteness of visual words from a WordNet 3.0 database.",
             options=LexiconOptions(),
             plan=plan,
         )

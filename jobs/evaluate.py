@@ -97,7 +97,7 @@ if __name__ == "__main__":
         main(
             "evaluate",
             run,
-            description="Tasks on a trained run, or on an ensemble of several: retrieval, attacks and others.",
+            description="Measure tasks on a trained run, or on an ensemble of several: retrieval, attacks and others.",
             options=EvaluateOptions(),
             check=lambda request: check_names(request.options.tasks),
             plan=plan,

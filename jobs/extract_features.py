@@ -114,7 +114,7 @@ if __name__ == "__main__":
         main(
             "extract_features",
             run,
-            description="One pass of a frozen backbone over every image, in resumable shards.",
+            description="Extract the features of every image by a frozen backbone, in resumable shards.",
             default_preset="univse_scenes",
             options=ExtractOptions(),
             plan=plan,

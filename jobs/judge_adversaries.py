@@ -58,7 +58,7 @@ if __name__ == "__main__":
         main(
             "judge_adversaries",
             run,
-            description="Adversaries for people to judge, and the shares that are grammatical and false.",
+            description="Write adversaries for people to judge, and count the grammatical and false ones.",
             default_preset="univse_scenes",
             options=SampleOptions(),
         )

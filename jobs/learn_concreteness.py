@@ -121,7 +121,7 @@ if __name__ == "__main__":
         main(
             "learn_concreteness",
             run,
-            description="Concreteness from word vectors and seed words, for `text.contrast.concreteness`.",
+            description="Learn concreteness from word vectors and seed words, for `text.contrast.concreteness`.",
             options=ConcretenessOptions(),
             plan=plan,
         )

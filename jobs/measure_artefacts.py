@@ -43,7 +43,7 @@ if __name__ == "__main__":
         main(
             "measure_artefacts",
             run,
-            description="How well text alone tells adversaries from real captions.",
+            description="Measure how well text alone distinguishes adversaries from real captions.",
             default_preset="univse_scenes",
             options=ArtefactTestOptions(),
             plan=plan,

@@ -70,7 +70,7 @@ if __name__ == "__main__":
         main(
             "show_contrast",
             run,
-            description="Captions with noun, numeral and relation adversaries, to be read by people.",
+            description="Show captions with their noun, numeral and relation adversaries.",
             default_preset="vsec_scenes",
             options=ContrastPageOptions(),
             plan=plan,

@@ -18,8 +18,8 @@ if __name__ == "__main__":
         main(
             "show_gallery",
             run,
-            description="A page of queries with their best candidates, of one run or several side by side: those with "
-            "the worst ranks, those asked for, and some drawn at random; right answers and adversaries are marked.",
+            description="Show queries with their best candidates, by one run or several: queries with the worst ranks, "
+            "chosen queries, and random ones. Right answers and adversaries are marked.",
             options=GalleryOptions(),
             plan=foresee_gallery,
         )

@@ -18,8 +18,8 @@ if __name__ == "__main__":
         main(
             "show_saliency",
             run,
-            description="Figures of one picture, a file or an image of the data, by one run or several next to each "
-            "other: on which pixels and words its score with captions depends, and where in it phrases are.",
+            description="Draw the pixels and words on which the score of a picture with captions depends, and where "
+            "phrases are in it, by one run or several.",
             options=SaliencyFigureOptions(),
             plan=foresee_saliency,
         )

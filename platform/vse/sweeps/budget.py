@@ -107,9 +107,9 @@ class Resources:
 class Caps:
     """Keys that limit the cost of a sweep over all calls."""
 
-    max_seconds: float = knob(0.0, "start no trial that would exceed this many seconds; 0: no limit", low=0)
-    max_gpu_hours: float = knob(0.0, "start no trial that would exceed this many GPU-hours; 0: no limit", low=0)
-    max_cost: float = knob(0.0, "start no trial that would exceed this cost at sweep.price; 0: no limit", low=0)
+    max_seconds: float = knob(0.0, "start no trial if the seconds of all trials would exceed this; 0: no limit", low=0)
+    max_gpu_hours: float = knob(0.0, "start no trial if the GPU-hours of all would exceed this; 0: no limit", low=0)
+    max_cost: float = knob(0.0, "start no trial if the cost of all at sweep.price would exceed this; 0: no limit", low=0)
     price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour if trials use no GPU, in any currency", low=0)
 
 
