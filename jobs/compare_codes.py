@@ -54,7 +54,7 @@ if __name__ == "__main__":
         main(
             "compare_codes",
             run,
-            description="Measure how far the codes of a setting are from N(0, I) before and after training, over seeds.",
+            description="Measure how far codes of a setting are from N(0, I) before and after training, over seeds.",
             default_preset="jwae_mse_scenes",
             options=CompareCodesOptions(),
         )

@@ -109,7 +109,7 @@ class Caps:
 
     max_seconds: float = knob(0.0, "start no trial if the seconds of all trials would exceed this; 0: no limit", low=0)
     max_gpu_hours: float = knob(0.0, "start no trial if the GPU-hours of all would exceed this; 0: no limit", low=0)
-    max_cost: float = knob(0.0, "start no trial if the cost of all at sweep.price would exceed this; 0: no limit", low=0)
+    max_cost: float = knob(0.0, "start no trial if the cost of all would exceed this at sweep.price; 0: none", low=0)
     price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour if trials use no GPU, in any currency", low=0)
 
 
