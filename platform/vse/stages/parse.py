@@ -4,9 +4,7 @@ Finished shards of an interrupted run are kept: the next run parses only the rem
 """
 
 import functools
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 
@@ -16,7 +14,8 @@ from vse.config import fingerprint
 from vse.data.records import Records
 from vse.display.progress import Progress
 from vse.errors import StorageError
-from vse.stages.shards import main_can_be_imported, run_shards
+from vse.stages.processes import main_can_be_imported, process_pool
+from vse.stages.shards import run_shards
 from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.text.components import REVISION
@@ -105,7 +104,7 @@ def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int 
         bounds = [len(distinct) * k // most for k in range(most + 1)]
         shares = [distinct[low:high] for low, high in pairwise(bounds)]
         try:
-            with ProcessPoolExecutor(most - 1, multiprocessing.get_context("spawn")) as pool:
+            with process_pool(most - 1) as pool:
                 others = [pool.submit(_parse_share, share, config) for share in shares[1:]]
                 parses = _parse_share(shares[0], config)
                 for other in others:

@@ -5,15 +5,15 @@ same file, so a shard may be made twice.
 """
 
 import contextlib
-import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from vse.cluster.runtime import Cluster, in_trial
+from vse.stages.processes import main_can_be_imported, process_pool
 
 Shard = TypeVar("Shard")
 
@@ -55,7 +55,7 @@ def run_shards(
     if num_workers > 1 and main_can_be_imported():
         shards = list(shards)
         try:
-            with ProcessPoolExecutor(num_workers, multiprocessing.get_context("spawn")) as pool:
+            with process_pool(num_workers) as pool:
                 for future in as_completed([pool.submit(make, shard) for shard in shards]):
                     yield future.result()
             return
@@ -63,12 +63,6 @@ def run_shards(
             shards = missing(shards)
     for shard in shards:
         yield make(shard)
-
-
-def main_can_be_imported() -> bool:
-    """Whether a fresh process could import this one's main module; it cannot if that is a script on standard input."""
-    path = getattr(sys.modules.get("__main__"), "__file__", None)
-    return path is None or os.path.exists(path)
 
 
 @contextlib.contextmanager

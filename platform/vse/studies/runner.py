@@ -4,7 +4,7 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +15,7 @@ from torch import Tensor
 from vse.cli.interrupts import terminated
 from vse.config import to_dict
 from vse.errors import Diverged
+from vse.stages.processes import process_pool
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.studies.measure import measure
@@ -91,9 +92,7 @@ def run_trainings(
     while waiting:
         # A process ends after a few trainings, which returns the memory that they leave behind to the system.
         with (
-            ProcessPoolExecutor(
-                processes, multiprocessing.get_context("spawn"), initializer=_handle_signals, max_tasks_per_child=4
-            ) as pool,
+            process_pool(processes, _handle_signals, tasks_per_process=4) as pool,
             _interrupts_passed_on(),
         ):
             submit = partial(pool.submit, partial(perform, workspace=workspace))

@@ -64,7 +64,7 @@ def workspace_of(planner: Planner) -> Workspace:
 def run_here(planner: Planner, trainings: list[Training], deadline: float = float("inf")) -> tuple[bool, list[str]]:
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "ProcessPoolExecutor", Here)
+        patch.setattr(runner, "process_pool", Here)
         done = run_trainings(
             trainings,
             planner.archive,

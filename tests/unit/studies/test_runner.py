@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from tests.unit.studies import killed_tasks
 from tests.unit.studies.miniature import STUDY, run_here
 from vse.config import override
 from vse.presets import preset
+from vse.stages.processes import process_pool
 from vse.storage.folder import Folder
 from vse.studies import runner
 from vse.studies.planner import Planner
@@ -60,7 +60,7 @@ def test_a_failing_training_leaves_the_others_alone(
 def test_trainings_run_in_worker_processes(tmp_path: Path) -> None:
     config = override(preset("vsepp_tiny"), {**STUDY.data, "train.epochs": 1})
     trainings = [Training("real", override(config, {"seed": seed})) for seed in (0, 1)]
-    assert runner.ProcessPoolExecutor is ProcessPoolExecutor
+    assert runner.process_pool is process_pool
     archive = TrainingArchive(Folder.open(tmp_path / "kept"))
     said: list[str] = []
     assert run(trainings, archive, tmp_path, said, processes=2)
