@@ -18,8 +18,8 @@ if __name__ == "__main__":
         main(
             "show_gallery",
             run,
-            description="Show queries with their best candidates, by one run or several: queries with the worst ranks, "
-            "chosen queries, and random ones. Right answers and adversaries are marked.",
+            description="Show queries with their best candidates, by one run or several. These are queries with the "
+            "worst ranks, chosen queries, and random ones; right answers and adversaries are marked.",
             options=GalleryOptions(),
             plan=foresee_gallery,
         )

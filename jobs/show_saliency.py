@@ -18,8 +18,8 @@ if __name__ == "__main__":
         main(
             "show_saliency",
             run,
-            description="Draw the pixels and words on which the score of a picture with captions depends, and where "
-            "phrases are in it, by one run or several.",
+            description="Draw the pixels and words on which the score of a picture with captions depends. With "
+            "phrases, also draw where these are in it; for one run or several.",
             options=SaliencyFigureOptions(),
             plan=foresee_saliency,
         )
