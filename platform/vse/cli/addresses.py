@@ -4,11 +4,10 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vse.config import walk
+from vse.config import flatten, override, walk
 from vse.errors import InputError
 from vse.storage import user_files as named_files
 from vse.storage.files import local_path
@@ -110,22 +109,30 @@ def refuse_undecodable(argument: str) -> None:
         ) from None
 
 
-FOLDERS = {"run": "runs", "runs": "runs", "sweep": "sweeps"}  # option -> folder of the workspace
+# key -> folder of the workspace
+FOLDERS = {
+    "run": "runs",
+    "runs": "runs",
+    "sweep": "sweeps",
+    "sweep.warm_start": "sweeps",
+    "train.warm_start": "runs",
+}
 
 
-def _named(options: Any) -> dict[str, tuple[str, ...]]:
-    """Option -> the runs or sweeps of the workspace that it names."""
-    values = {key: getattr(options, key, None) for key in FOLDERS}
-    return {k: (v,) if isinstance(v, str) else v for k, v in values.items() if isinstance(v, str | tuple)}
+def _named(settings: Any) -> dict[str, tuple[str, ...]]:
+    """Key -> the runs or sweeps of the workspace that it names."""
+    values = flatten(settings) if settings is not None else {}
+    named = {key: values[key] for key in FOLDERS if key in values}
+    return {key: (value,) if isinstance(value, str) else value for key, value in named.items()}
 
 
-def by_name(options: Any, workspace: str) -> Any:
-    """The options, with paths of runs or sweeps, such as the last line of a job, replaced by names."""
-    changes: dict[str, Any] = {}
-    for key, values in _named(options).items():
-        names = tuple(_name(workspace, FOLDERS[key], each) for each in values)
-        changes[key] = names if isinstance(getattr(options, key), tuple) else names[0]
-    return replace(options, **changes) if changes else options
+def by_name(settings: Any, workspace: str) -> Any:
+    """A job's options or a run's configuration, with paths of runs or sweeps, such as a job prints, made names."""
+    changes = {
+        key: ",".join(_name(workspace, FOLDERS[key], each) for each in names)
+        for key, names in _named(settings).items()
+    }
+    return override(settings, changes) if changes else settings
 
 
 def _name(workspace: str, kind: str, given: str) -> str:
@@ -144,7 +151,7 @@ def existing_names(options: Any, workspace: str) -> list[str]:
     space, settings = Workspace.open(workspace), []
     for key, names in _named(options).items():
         for name in names or ("",):
-            if name or key == "run":  # `run` is required, the others exclude each other
+            if name or key == "run":  # `run` is required, the others are not
                 space.existing(FOLDERS[key], name, key)
                 settings.append(f"{key}={name}")
     return settings

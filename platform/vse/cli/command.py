@@ -288,7 +288,7 @@ def _request(
         job=job,
         workspace=workspace,
         preset=chosen,
-        config=run_config,
+        config=by_name(run_config, workspace),
         options=by_name(options, workspace),
         changed=frozenset(changed | set(for_job) | set(for_run)),
         tracking=arguments.tracking,

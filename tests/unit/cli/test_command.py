@@ -26,14 +26,21 @@ class Optim:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Train:
+    warm_start: str = knob("", "a run with the first weights")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunConfig:
     optim: Optim = field(default_factory=Optim)
     epochs: int = knob(3, "passes over the training split", low=0)
+    train: Train = field(default_factory=Train)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
     seeds: int = knob(3, "how many seeds", low=1)
+    warm_start: str = knob("", "a sweep to learn from")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -310,6 +317,10 @@ def test_runs_are_named_as_jobs_print_them(tmp_path: Path, monkeypatch: pytest.M
         assert measured(remote, f"run={given}")[1].run == ("a",), given
     assert measured(remote, "run=s3://bucket/y/runs/a")[1].run == ("s3://bucket/y/runs/a",)
     assert measured("space", "run=space/runs/a/evaluation/summary-0123abcd.json")[1].run == ("a",)
+
+    warm = ("train.warm_start=space/runs/a/summary.json", "sweep.warm_start=space/sweeps/s")
+    request = call("--workspace", "space", *warm)[1]
+    assert (request.config.train.warm_start, request.options.sweep.warm_start) == ("a", "s")
 
 
 def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
