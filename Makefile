@@ -17,8 +17,8 @@ export WORKSPACE VENV
 BIN := "$$VENV/bin/python"
 RUN := OMP_NUM_THREADS=1 $(BIN)
 PIP := $(BIN) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
-# Containers often set this, and pip is told not to compile: without it every process would compile torch, Ray and MLflow
-# anew, which made a test run a third longer and `import torch` nearly twice.
+# Containers often set this variable, and pip is told not to compile. With it, every process would compile torch, Ray and
+# MLflow again: a test run took a third longer and `import torch` nearly twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install install-dev sweep ui test test-process test-slow test-all lint docs evidence evidence-faults benchmark clean-venv

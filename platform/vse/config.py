@@ -28,7 +28,7 @@ T = TypeVar("T")
 NO_KEY = "{}: no such key"
 A_KEY_OF = "it is a key of"  # before the component or job that has it
 
-_hints = functools.cache(get_type_hints)  # which compiles every annotation anew
+_hints = functools.cache(get_type_hints)  # which compiles every annotation again
 
 
 def knob(

@@ -1,4 +1,4 @@
-"""What the README tells operators of Ray's launcher and autoscaler, held against Ray."""
+"""What docs/operations says about Ray's launcher and autoscaler, checked against Ray."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ print(json.dumps(told))
 
 @pytest.mark.process
 def test_what_spot_refuses_goes_to_on_demand_nodes_by_their_priority_only() -> None:
-    """As the README has it: Ray takes notice of nodes that never became ready, not of those that AWS refuses."""
+    """As docs/operations says: Ray takes notice of nodes that never became ready, not of those that AWS refuses."""
     done = in_a_process(CHOICE)
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == [["gpu_spot"], ["gpu_spot"], ["gpu"]]
@@ -68,6 +68,6 @@ assert replaced(lambda kinds: kinds["head"]["node_config"].update(InstanceType="
 
 @pytest.mark.process
 def test_what_replaces_the_head(tmp_path: Path) -> None:
-    """As the README has it of another machine and of the head's own settings."""
+    """As docs/operations says of another machine and of the head's own settings."""
     done = in_a_process(REPLACED, str(tmp_path))
     assert done.returncode == 0, done.stderr[-3000:]

@@ -10,11 +10,11 @@ from vse.registry import ComponentConfig, register
 
 @register("task", "far_off")
 class FarOffTask(Task):
-    """Share of captions with more than a number of wrong images in front of their own."""
+    """Share of captions for which too many wrong images rank above their own."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
-        more_than: int = knob(10, "wrong images that may be in front", low=0)
+        more_than: int = knob(10, "wrong images that may rank above the right one", low=0)
 
     config: Config
 

@@ -56,7 +56,7 @@ class AttackSet:
         return self.encoded
 
     def of(self, inside: np.ndarray, caption: np.ndarray) -> "AttackSet":
-        """The adversaries at the positions `inside`, beside captions that are counted anew."""
+        """The adversaries at the positions `inside`, beside captions that are counted again."""
         return AttackSet(encoded=slice_items(self.encoded, inside), caption=caption)
 
 
@@ -93,7 +93,7 @@ class UnencodedSet:
         return self.encode(np.arange(len(self.caption)))
 
     def of(self, inside: np.ndarray, caption: np.ndarray) -> "UnencodedSet":
-        """The adversaries at the positions `inside`, beside captions that are counted anew."""
+        """The adversaries at the positions `inside`, beside captions that are counted again."""
         return UnencodedSet(
             caption=caption, lengths=self.lengths[inside], encode=lambda rows: self.encode(inside[rows])
         )

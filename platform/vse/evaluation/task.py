@@ -141,7 +141,7 @@ class Context:
         return tuple(self.protocol.select(self._part.caption_to_image, len(self._part.images)))
 
     def encode(self) -> Codes:
-        """As `codes`, encoded anew: for a task that lets families return further codes."""
+        """As `codes`, encoded again: for a task that lets families return further codes."""
         return self.runs.encode(self._part)
 
     def encoded(self, fold: protocols.Fold, codes: Codes | None = None) -> tuple[Encoded, Encoded]:

@@ -23,7 +23,7 @@ def _squares(pictures: Pictures, rows: list[int], epoch: int | None) -> Squares:
 class RayDecoder:
     """Decodes what training asks for, batch by batch, in `decoders` tasks at a time. Ray must be running.
 
-    A pipeline of Ray Data would need all images of an epoch beforehand and start anew with each epoch and each resumed
+    A pipeline of Ray Data would need all images of an epoch beforehand and start again with each epoch and each resumed
     run; a batch of a training is small and known only when it is due. Ray repeats the tasks of a lost node, which give
     the same pixels.
     """

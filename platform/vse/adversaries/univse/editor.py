@@ -96,7 +96,7 @@ def barred_relations(mentioned: Iterable[str]) -> frozenset[str]:
 class Editor:
     """One caption with the words that may be put in: what an attack of UniVSE's type draws its edits from.
 
-    Whether words are replaced or added, and which part, is drawn once and stays (`way`). If it were drawn anew with
+    Whether words are replaced or added, and which part, is drawn once and stays (`way`). If it were drawn again with
     every place and word, what fits most often would prevail, nouns over relations above all.
     """
 
