@@ -129,8 +129,7 @@ def _named(settings: Any) -> dict[str, tuple[str, ...]]:
 def by_name(settings: Any, workspace: str) -> Any:
     """A job's options or a run's configuration, with paths of runs or sweeps, such as a job prints, made names."""
     changes = {
-        key: ",".join(_name(workspace, FOLDERS[key], each) for each in names)
-        for key, names in _named(settings).items()
+        key: ",".join(_name(workspace, FOLDERS[key], each) for each in names) for key, names in _named(settings).items()
     }
     return override(settings, changes) if changes else settings
 

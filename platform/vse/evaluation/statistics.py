@@ -4,10 +4,10 @@ An effect is a weighted sum of metrics, such as one family's rsum minus another'
 replicate draws seeds with replacement, then images with all their captions; everything that belongs to one seed, and
 everything that was measured on one set of images, is drawn together, so shared difficulty cancels. By default a
 replicate uses one draw of images for all of its seeds, because all seeds were tested on the same images: drawing again
-for each seed would average the choice of images away. (`nested` draws again, for cross-validation folds.) One seed fewer
-than there are is drawn, which makes the variance over few seeds unbiased (Rao and Wu 1988). What is neither the seed's
-nor the image's, chance in single cells, enters with both drawings: intervals are then wider than they need be, nominal
-95 % cover 96 to 99 in simulation, and verdicts err towards `undecided`.
+for each seed would average the choice of images away. (`nested` draws again, for cross-validation folds.) One seed
+fewer than there are is drawn, which makes the variance over few seeds unbiased (Rao and Wu 1988). What is neither the
+seed's nor the image's, chance in single cells, enters with both drawings: intervals are then wider than they need be,
+nominal 95 % cover 96 to 99 in simulation, and verdicts err towards `undecided`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
