@@ -1,8 +1,8 @@
 """Negative components for contrastive learning (UniVSE §3.4, supplement A.1).
 
 A drawn component appears in no caption of the image (footnote 2, "also applies to other components"): a noun that no
-caption mentions, and a pair or triple that no caption contains. This includes pairs that are not components, such as
-that of a noun's second adjective. Spelling variants of a word count as the same word. Draws are without replacement,
+caption mentions, and a pair or triple that no caption contains. This includes pairs that are not components, such as a
+noun with its second adjective. Spelling variants of a word count as the same word. Draws are without replacement,
 keyed by sample, and at most as many as the pool allows; a missing draw is 0, the padding word.
 """
 
