@@ -12,7 +12,7 @@ import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -117,9 +117,22 @@ class Outcomes:
     by_unit: Mapping[str, ByUnit] = field(default_factory=dict)
 
     def __or__(self, other: "Outcomes") -> "Outcomes":
-        """With what further tasks recorded of the same split."""
-        first = self if self.images else other
-        return replace(first, table=self.table | other.table, by_unit={**self.by_unit, **other.by_unit})
+        """With what further tasks recorded of the same split, which may have asked other images."""
+        images = tuple(dict.fromkeys((*self.images, *other.images)))
+        place = {image: k for k, image in enumerate(images)}
+
+        def among(values: np.ndarray, of: Outcomes, onto: np.ndarray | None = None) -> np.ndarray:
+            spread = np.zeros((len(images), *values.shape[1:]), values.dtype) if onto is None else onto
+            spread[[place[image] for image in of.images]] = values
+            return spread
+
+        return Outcomes(
+            images=images,
+            fold=among(other.fold, other, among(self.fold, self)),
+            num_captions=max(self.num_captions, other.num_captions),
+            table={name: among(values, of) for of in (self, other) for name, values in of.table.items()},
+            by_unit={**self.by_unit, **other.by_unit},
+        )
 
     def terms(self, metric: Metric) -> list[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
         """What a metric is the sum of: (units, hits, queries) of each set of units, hits and queries (units, terms).

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.evaluation.contexts import evaluate_own_pools
+from tests.unit.evaluation.contexts import context_of, evaluate_own_pools, split_of
 from vse.evaluation.attacks import AttackSet, own_scores
+from vse.evaluation.outcomes import pack, rows_of, unpack
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.retrieval import count_retrieval
-from vse.evaluation.tasks.own_pools import own_pool_ranks
+from vse.evaluation.statistics import Sample
+from vse.evaluation.tasks.contrast import VSEC
+from vse.evaluation.tasks.own_pools import chosen_pools, own_pool_ranks
 
 
 class Cosine:
@@ -110,3 +113,53 @@ def test_folds_are_averaged():
         ]
         means.append(by_hand(*inside, fold.caption_to_image, sets).mean())
     assert found.metrics["test/own_pool_all/meanr"] == pytest.approx(np.mean(means))
+
+
+def value(outcomes, metric):
+    hits, queries = outcomes.counts(metric)
+    return Sample(hits=hits[None], queries=queries, images="test").value()
+
+
+def outcomes_of(queries, caption_to_image):
+    """What was recorded, as it is kept and read again."""
+    rows = rows_of(queries, split_of(caption_to_image, caption_to_image.max() + 1), "test")
+    return unpack(pack(rows, {}))[0]["test"]
+
+
+SIZES = (2, 3, 1, 2, 4, 1)
+FOLDS = pytest.mark.parametrize("folds", [1, 2])
+
+
+@FOLDS
+def test_recorded_queries_give_the_recalls_back(folds):
+    images, captions, caption_to_image, attacks = random_split(11, SIZES)
+    protocol = Protocol(name="folds", split="test", folds=folds)
+    found = evaluate_own_pools(Cosine(), images, captions, caption_to_image, attacks, protocol)
+    outcomes = outcomes_of(found.queries, caption_to_image)
+    for pool in ("none", "noun", "numeral", "all"):
+        for k in (1, 10):
+            metric = f"own_pool_{pool}/r{k}"
+            assert value(outcomes, metric) == pytest.approx(found.metrics[f"test/{metric}"]), metric
+
+
+@FOLDS
+def test_chosen_images_are_recorded_under_their_ids(folds):
+    images, captions, caption_to_image, attacks = random_split(13, SIZES)
+    protocol = Protocol(name="folds", split="test", folds=folds)
+    context = context_of(Cosine(), images, captions, caption_to_image, protocol, attacks, VSEC)
+    values = chosen_pools(context, "odd", lambda of, _: np.unique(of)[1::2].copy(), tuple(attacks), "shared")
+    chosen = outcomes_of(context.queries, caption_to_image)
+    every = evaluate_own_pools(Cosine(), images, captions, caption_to_image, attacks, protocol)
+    everything = outcomes_of(every.queries, caption_to_image)
+    split = split_of(caption_to_image, len(SIZES))
+    folded = [fold.images for fold in protocol.select(caption_to_image, len(SIZES))]
+    asked = {split.images[image].id for inside in folded for image in inside[1::2]}
+    for outcomes in (chosen, chosen | everything, everything | chosen):
+        for pool in ("none", "noun", "numeral", "all"):
+            assert value(outcomes, f"odd/own_pool_{pool}/r1") == pytest.approx(values[f"odd/own_pool_{pool}/r1"])
+        queries = outcomes.counts("odd/own_pool_all/r1")[1].sum(1)
+        assert {image for image, number in zip(outcomes.images, queries, strict=True) if number} == asked
+    for outcomes in (chosen | everything, everything | chosen):
+        assert value(outcomes, "own_pool_all/r1") == pytest.approx(every.metrics["test/own_pool_all/r1"])
+        fold = dict(zip(outcomes.images, outcomes.fold.tolist(), strict=True))
+        assert fold == {split.images[image].id: k for k, inside in enumerate(folded) for image in inside}

@@ -5,6 +5,7 @@ image, 5,000 + 100 for one class of adversaries and 5,000 + 300 for all three. T
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -72,6 +73,12 @@ def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]])
     }
 
 
+def _record(context: Context, head: str, words: str, fold: int, pools: Mapping[str, Ranks]) -> None:
+    """Keep what each image of a fold met in each pool, under the names of `own_pool_values`."""
+    for name, ranks in pools.items():
+        context.record(f"{head}own_pool_{name}{behind(words)}", fold, ranks)
+
+
 def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metric]:
     """The metrics of `own_pool_values`; `title` stands before the pool in headings."""
     for words in KINDS:
@@ -87,10 +94,10 @@ def chosen_pools(context: Context, label: str, choose: Choose, classes: Iterable
     Images are chosen within each fold, by the captions that it takes. Numbers are means over the folds in which an
     image is chosen; `<label>/images` says how many are, in all folds together.
     """
-    pools, number, wanted = list[dict[str, Ranks]](), 0, tuple(classes)
-    for fold, own in zip(context.folds, context.own_scores(VSEC, words), strict=True):
+    pools, chosen, wanted = list[dict[str, Ranks]](), 0, tuple(classes)
+    for number, (fold, own) in enumerate(zip(context.folds, context.own_scores(VSEC, words), strict=True)):
         rows = choose(fold.caption_to_image, {name: each.caption.cpu().numpy() for name, each in own.items()})
-        number += len(rows)
+        chosen += len(rows)
         if not len(rows):
             continue  # nothing is asked in this fold: it counts for nothing in the mean
         kept = np.flatnonzero(np.isin(fold.caption_to_image, rows))
@@ -99,8 +106,14 @@ def chosen_pools(context: Context, label: str, choose: Choose, classes: Iterable
         counter = count_retrieval(
             context.model, slice_items(images, rows), slice_items(captions, kept), caption_to_image
         )
-        pools.append(own_pool_ranks(counter, {n: _among(own[n], rows, kept) for n in wanted if n in own}, wanted))
-    return own_pool_values(f"{label}/", words, pools) | {f"{label}{behind(words)}/images": float(number)}
+        ranks = own_pool_ranks(counter, {n: _among(own[n], rows, kept) for n in wanted if n in own}, wanted)
+        of_fold = {
+            name: replace(each, queries=torch.as_tensor(rows, device=each.queries.device)[each.queries])
+            for name, each in ranks.items()
+        }
+        _record(context, f"{label}/", words, number, of_fold)
+        pools.append(ranks)
+    return own_pool_values(f"{label}/", words, pools) | {f"{label}{behind(words)}/images": float(chosen)}
 
 
 def _among(own: OwnScores, images: np.ndarray, captions: np.ndarray) -> OwnScores:
@@ -142,6 +155,9 @@ def complete_images(
 class OwnPoolsTask(VSECTask):
     """VSE-C's adversaries of an image's own captions among its candidates, also on images with twenty of each class."""
 
+    records_queries = True
+    revision = 2  # 2: what each image met is kept
+
     @property
     def metrics(self) -> tuple[Metric, ...]:
         return (
@@ -155,6 +171,8 @@ class OwnPoolsTask(VSECTask):
         for words, _ in context.adversaries(VSEC, self.config.words):
             own = context.own_scores(VSEC, words)
             pools = [own_pool_ranks(*each, contrast_classes()) for each in zip(context.counters, own, strict=True)]
+            for fold, ranks in enumerate(pools):
+                _record(context, "", words, fold, ranks)
             values |= own_pool_values("", words, pools)
             values |= chosen_pools(context, "complete", complete_images, contrast_classes(), words)
         return values

@@ -24,6 +24,9 @@ def plural_images(
 class PluralSplitTask(VSECTask):
     """As own_pools, on images with a plural and its altered numbers (VSE-C's plural split)."""
 
+    records_queries = True
+    revision = 2  # 2: what each image met is kept
+
     @property
     def metrics(self) -> tuple[Metric, ...]:
         title = "plural split"
