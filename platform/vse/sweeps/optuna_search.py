@@ -62,6 +62,11 @@ class OptunaSearch(InformedSearch):
     library = "Optuna"
     sampler = "tpe"
 
+    @property
+    def ignores_pruned(self) -> bool:
+        """Whether the sampler learns nothing from pruned trials, as with several objectives."""
+        return self.objectives > 1 or self.sampler == "gp"
+
     @classmethod
     def check_space(cls, space: Space) -> None:
         super().check_space(space)
@@ -86,8 +91,8 @@ class OptunaSearch(InformedSearch):
 
     def _end(self, number: int, value: Value | None, *, diverged: bool) -> None:
         states = self._optuna.trial.TrialState
-        if diverged and self.objectives > 1:  # of several objectives, samplers leave pruned trials out
-            value = (0.0,) * self.objectives  # percentages, which cannot be lower
+        if diverged and self.ignores_pruned:
+            value = (0.0,) * self.objectives  # sums and means of percentages, which cannot be lower
         if value is not None:
             self._study.tell(number, list(value))
         else:  # a pruned trial without a value is the worst for the samplers, a failed one says nothing

@@ -184,24 +184,24 @@ def test_failures_come_again_once_and_count_as_points(tmp_path: Path) -> None:
     assert {trial_id(c) for c in Searched(tmp_path, FLAT, samples=9, draw=False).work()} == missing
 
 
+def failures(folder: Path, samples: int, kind: FailureKind) -> int:
+    """How many points of three searches fail where every point above 0.5 does; below, the highest is the best."""
+    count, space = 0, Space("here", {"alpha": tune.uniform(0.0, 1.0)})
+    for seed in range(3):
+        searched = Searched(folder / f"{kind}{seed}", space, samples=samples, num_initial=samples // 4, seed=seed)
+        while (changes := searched.search.propose()) is not None:
+            if changes["alpha"] > 0.5:
+                count += 1
+                entry = searched.ledger.fail(changes, "no", kind=kind)
+            else:
+                entry = searched.ledger.finish(changes, {"objectives": [changes["alpha"]]}, 1.0)
+            searched.search.ended(entry, final=True)
+    return count
+
+
 def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
     """The best is next to where trainings diverge, as with rates. Of other failures nothing is learnt."""
-    space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})
-
-    def failed(name: str, kind: FailureKind) -> int:
-        count = 0
-        for seed in range(3):
-            searched = Searched(tmp_path / f"{name}{seed}", space, samples=40, num_initial=10, seed=seed)
-            while (changes := searched.search.propose()) is not None:
-                if changes["alpha"] > 0.5:
-                    count += 1
-                    entry = searched.ledger.fail(changes, "no", kind=kind)
-                else:
-                    entry = searched.ledger.finish(changes, {"objectives": [changes["alpha"]]}, 1.0)
-                searched.search.ended(entry, final=True)
-        return count
-
-    assert failed("diverged", FailureKind.DIVERGED) < 0.6 * failed("lost", FailureKind.ERROR)
+    assert failures(tmp_path, 40, FailureKind.DIVERGED) < 0.6 * failures(tmp_path, 40, FailureKind.ERROR)
 
 
 def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
@@ -314,6 +314,11 @@ def test_a_gaussian_process_goes_on_as_it_would_have_and_beats_chance(tmp_path: 
     assert first + Searched(tmp_path / "parts", FLAT, samples=14, num_initial=7).work() == whole
     values = [bowl(changes) for changes in whole]
     assert sum(values[7:]) > sum(values[:7])
+
+
+@pytest.mark.parametrize("kind", [GaussianProcessSearch], indirect=True)
+def test_a_gaussian_process_keeps_from_points_that_diverged(tmp_path: Path) -> None:
+    assert failures(tmp_path, 12, FailureKind.DIVERGED) < 0.6 * failures(tmp_path, 12, FailureKind.ERROR)
 
 
 @pytest.mark.parametrize("kind", [OptunaSearch], indirect=True)
