@@ -223,7 +223,7 @@ class Sweep:
                 total=total,
                 need=need,
                 meter=meter,
-                scheduler=plan.scheduler(self.ledger),
+                scheduler=plan.scheduler(call),
                 label="trials",
                 on_end=self.tracked.record_trial,
             )

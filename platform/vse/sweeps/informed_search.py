@@ -13,7 +13,7 @@ from vse.config import canonical, fingerprint, flatten, override
 from vse.errors import InputError
 from vse.presets import from_data
 from vse.sweeps.ledger import DEFINITION, Entry, FailureKind, Ledger, definition_of, trial_id
-from vse.sweeps.plan import SweepPlan, point_of
+from vse.sweeps.plan import SweepPlan, newest, point_of
 from vse.sweeps.proposals import Attempts
 from vse.sweeps.space import Space, alternatives, at_labels, canonical_point, choices, label, labels_of, leaves
 from vse.training.config import identity
@@ -240,7 +240,7 @@ def warm_points(
     for key, value in fixed(config).items():
         raise InputError(f"sweep.warm_start={name}: its runs have {key}={value}, these {base.get(key)}")
     points: dict[str, tuple[dict[str, Any], list[Entry]]] = {}
-    for entry in Ledger(folder):
+    for entry in newest(Ledger(folder)):
         if not entry.complete or "objective" not in entry.result:
             continue
         searched = point_of(entry.changes)

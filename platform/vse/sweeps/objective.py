@@ -30,6 +30,7 @@ from vse.sweeps.plan import (
     SweepOptions,
     SweepPlan,
     label_of,
+    of_material,
     point_of,
     shared_fields,
 )
@@ -199,11 +200,12 @@ class ObjectivePlan(SweepPlan):
     def drawn(self, ledger: Ledger) -> int:
         return max(0, self.options.samples - len(self.points(ledger))) if self.draws else 0
 
-    def scheduler(self, ledger: Ledger) -> Any:
+    def scheduler(self, call: SweepCall) -> Any:
         if self.options.method != "asha":
             return None
         epochs = self.config.train.epochs
-        return halving(epochs, self.options.grace or max(1, epochs // 9), self.options.reduction, ledger)
+        entries = of_material(call.ledger, call.material)
+        return halving(epochs, self.options.grace or max(1, epochs // 9), self.options.reduction, entries)
 
     def children(self, entry: Entry) -> Iterator[ChildRun]:
         result = entry.result

@@ -13,7 +13,7 @@ from vse.report.response import PAIRS, RSUM
 from vse.storage.folder import Folder
 from vse.sweeps.ledger import DEFINITION, Entry, Ledger, definition_of
 from vse.sweeps.optuna_search import import_optuna
-from vse.sweeps.plan import SEED, point_of
+from vse.sweeps.plan import SEED, newest, point_of
 
 Described = Mapping[str, Any]
 
@@ -22,8 +22,8 @@ def export_study(folder: Folder, file: Path) -> int:
     """Write a sweep's points as trials of a study with the sweep's name; returns how many there are.
 
     A trial has the mean objective over the seeds that have finished, or rsum / 6 and pair accuracy of a front. It is
-    complete if no seed failed or was ended
-    early, else failed or pruned.
+    complete if no seed failed or was ended early, else failed or pruned. Results from before a change of the data are
+    left out.
 
     Args:
         folder: of the sweep.
@@ -42,7 +42,7 @@ def export_study(folder: Folder, file: Path) -> int:
         raise InputError(f"out={file}: exists; name another file, or remove it")
     front = definition["objective"] == "front"
     points: dict[str, list[Entry]] = {}
-    for entry in Ledger(folder):
+    for entry in newest(Ledger(folder)):
         points.setdefault(fingerprint(point_of(entry.changes)), []).append(entry)
     if not points:
         raise InputError(f"sweep={folder.name}: no trial has ended yet")

@@ -252,7 +252,7 @@ class SweepPlan(ABC):
         """Whether points are drawn while trials run, so that nobody knows how many a cap holds back."""
         return False
 
-    def scheduler(self, ledger: Ledger) -> Any:
+    def scheduler(self, call: SweepCall) -> Any:
         """Tune's scheduler, which may end trials early; None for none."""
         return None
 
@@ -269,6 +269,17 @@ def need_of(train: TrainConfig) -> Resources:
 def point_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The point of a trial: its changes without seed and data."""
     return {key: value for key, value in changes.items() if key not in (SEED, MATERIAL)}
+
+
+def of_material(ledger: Iterable[Entry], material: str) -> list[Entry]:
+    """The trials that read data with this fingerprint. Results on other data cannot be compared with theirs."""
+    return [entry for entry in ledger if entry.changes.get(MATERIAL, "") == material]
+
+
+def newest(ledger: Iterable[Entry]) -> list[Entry]:
+    """The trials that read the same data as the last one, for readers that do not know the data's fingerprint."""
+    entries = [*ledger]
+    return of_material(entries, entries[-1].changes.get(MATERIAL, "")) if entries else []
 
 
 def label_of(changes: Mapping[str, Any]) -> str:

@@ -75,6 +75,19 @@ def test_points_become_trials(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["study.db"]
 
 
+def test_results_on_earlier_data_are_left_out(tmp_path: Path) -> None:
+    folder, file = sweep(tmp_path), tmp_path / "study.db"
+    ledger = Ledger(folder)
+    for material, value in (("before", 100.0), ("after", 300.0)):
+        ledger.finish({**point(0.001), "seed": 0, "material": material}, result(value), 1.0)
+    ledger.finish({**point(0.002), "seed": 0, "material": "before"}, result(500.0), 1.0)
+    ledger.finish({**point(0.003), "seed": 0, "material": "after"}, result(310.0), 1.0)
+    assert export_study(folder, file) == 2
+    (name,) = optuna.get_all_study_names(f"sqlite:///{file}")
+    study = optuna.load_study(study_name=name, storage=f"sqlite:///{file}")
+    assert [(trial.value, trial.user_attrs["seeds"]) for trial in study.trials] == [(300.0, [0]), (310.0, [0])]
+
+
 def test_a_front_has_two_values(tmp_path: Path) -> None:
     folder = sweep(tmp_path, objective="front")
     ledger = Ledger(folder)
