@@ -201,15 +201,22 @@ def _effect(
     filled: Sequence[_Filled], table: str, one: Difference
 ) -> tuple[list[tuple[float, Sample]], float | None] | str:
     """The effect of a difference, in the first block of the table that has both rows; or why there is none."""
+    reason, labels = f"{one.metric}: its table has no such rows", (one.better, one.worse)
     for each in filled:
         if each.block.table.number != table:
             continue
-        better, worse = (each.samples(label, one.metric) for label in (one.better, one.worse))
-        if better and worse and _same(better, worse):
-            printed = [each.printed(label, one.metric) for label in (one.better, one.worse)]
+        samples = {label: each.samples(label, one.metric) for label in labels}
+        if unmeasured := [label for label, found in samples.items() if not found]:
+            reason = f"{one.metric} of {' and '.join(unmeasured)} was not measured"
+        elif not _same(samples[one.better], samples[one.worse]):
+            reason = f"{one.metric} of {one.better} and {one.worse} was measured on different images"
+        else:
+            printed = [each.printed(label, one.metric) for label in labels]
             difference = None if None in printed else round(printed[0] - printed[1], 4)  # type: ignore[operator]
-            return [*((1.0, sample) for sample in better), *((-1.0, sample) for sample in worse)], difference
-    return f"{one.metric} of {one.better} and {one.worse} was not measured on the same images"
+            return [(sign, each) for sign, label in zip((1.0, -1.0), labels, strict=True) for each in samples[label]], (
+                difference
+            )
+    return reason
 
 
 def _cells(

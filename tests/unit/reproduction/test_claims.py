@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vse.evaluation import tasks
 from vse.evaluation.statistics import Sample
 from vse.reproduction import claims
-from vse.reproduction.catalogue import ATTACK_SUMS, TABLES, TOTAL, tables_of
+from vse.reproduction.catalogue import ATTACK_SUMS, TABLES, TOTAL, metric_of, tables_of
 from vse.reproduction.claims import CLAIMS, Difference, TableClaim, registered_hash, verdicts
 
 tables_of("univse", ())  # registers all papers
@@ -26,6 +27,15 @@ def test_every_claim_is_about_printed_rows_that_have_this_order(paper: str, clai
     assert claim.differences
     for one in claim.differences:
         assert printed(one.better, one.metric) > printed(one.worse, one.metric), one
+
+
+@pytest.mark.parametrize(("paper", "claim"), EVERY, ids=lambda each: getattr(each, "name", each))
+def test_every_claim_is_about_metrics_of_recorded_queries(paper: str, claim: TableClaim) -> None:
+    """Else its answer would always be that it was not measured."""
+    recording = [tasks.task(name)() for name in TABLES[paper, claim.table].tasks if tasks.task(name).records_queries]
+    recorded = {metric.name for task in recording for metric in task.metrics if metric.unit == "%"}
+    for metric in {one.metric for one in claim.differences}:
+        assert recorded.issuperset(metric_of(metric).terms or (metric,)), metric
 
 
 def test_claims_are_those_that_were_registered() -> None:
