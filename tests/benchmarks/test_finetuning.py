@@ -10,6 +10,7 @@ import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
+from vse.features.gradient_checkpointing import checkpoint_blocks
 from vse.features.timm_backbone import TimmBackbone
 from vse.models.family import Family
 from vse.objectives.objective import Objective
@@ -18,7 +19,6 @@ from vse.training.adapters import add_adapters
 from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Batch
 from vse.training.config import OptimConfig
-from vse.training.gradient_checkpointing import checkpoint_blocks
 from vse.training.pixels import PIXEL_ROW, PIXELS
 from vse.training.step import Stepper
 from vse.training.tuning import Tuner

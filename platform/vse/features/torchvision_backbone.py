@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vse.config import knob
 from vse.errors import InputError
 from vse.features.backbone import REVISION, Backbone, Network, Normalisation
+from vse.features.gradient_checkpointing import blocks_of
 from vse.features.transforms import NAMES, Transform
 from vse.registry import ComponentConfig, register
 from vse.storage import user_files as named_files
@@ -163,7 +164,9 @@ class TorchvisionBackbone(Backbone):
         with warnings.catch_warnings():
             # the two traces are compared by torchvision, and dropout outside of training differs by design
             warnings.filterwarnings("ignore", message="NOTE: The nodes obtained by tracing")
-            extractor = create_feature_extractor(model, return_nodes=nodes)
+            # blocks stay modules, so that gradient checkpointing finds them
+            blocks = {"leaf_modules": list({type(block) for block in blocks_of(model)})}
+            extractor = create_feature_extractor(model, return_nodes=nodes, tracer_kwargs=blocks)
         return _Trunk(extractor, outputs, self.config.arch.startswith("densenet"))
 
 

@@ -36,6 +36,7 @@ from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.stages.disk_room import check_room
 from vse.stages.region_maps import photographs_and_maps
+from vse.stages.tuning import check_network
 from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
 from vse.training.config import RunConfig, regions_from_maps
@@ -385,8 +386,9 @@ def check_features(config: RunConfig, records: Records, outputs: Sequence[str], 
     backbone.check(outputs)
     check_rows(config, records, outputs)
     weights = getattr(config.features.backbone, "weights", "")
-    if weights and not named_files.is_remote(weights) and named_files.is_file(weights):
-        backbone.load(outputs)
+    local = bool(weights) and not named_files.is_remote(weights) and named_files.is_file(weights)
+    if local or (config.train.finetune and weights in ("shipped", "random")):
+        check_network(config, backbone.load(outputs))
     shapes = backbone.shapes()
     row = sum(2 * math.prod(shapes[name]) for name in outputs if name in shapes)  # bytes, as half floats
     check_room(workspace, row * len(records.images), f"features of {len(records.images)} images")

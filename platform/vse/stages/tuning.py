@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from vse import registry
 from vse.config import override
@@ -13,6 +14,7 @@ from vse.data.records import Split
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.features.augmentation import Augmentation
+from vse.features.gradient_checkpointing import blocks_of, checkpoint_blocks
 from vse.features.shards import half
 from vse.features.tuned_backbone import FILE, fill, tuned
 from vse.models.family import Family
@@ -21,13 +23,12 @@ from vse.storage.folder import Folder
 from vse.storage.parallel_reads import prefetched
 from vse.storage.weights import read_weights
 from vse.text.vocabulary import Vocabulary
-from vse.training.adapters import add_adapters
+from vse.training.adapters import add_adapters, check_adapted
 from vse.training.batches import blocks
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
 from vse.training.collectives import add_up, together, world
 from vse.training.config import RunConfig, TrainConfig, regions_from_maps
 from vse.training.examples import Examples
-from vse.training.gradient_checkpointing import checkpoint_blocks
 from vse.training.inputs import Material
 from vse.training.loop import PERMANENT_ERRORS
 from vse.training.pixels import Pictures, PixelBatches, Squares
@@ -167,17 +168,12 @@ def tuning_of(
         load_weights(start, family)
         if start.exists(FILE):
             fill(network, read_weights(start.address(FILE)), start.address(FILE))
-    name = registry.name_of("backbone", config.features.backbone)
-    if not train.freeze_statistics and has_batch_norm(network):
-        _check_statistics(train)
+    check_network(config, network)
+    if train.gradient_checkpointing:
+        checkpoint_blocks(network)  # before adapters, which make modules of the linear layers in a block
     if train.lora_rank:
         add_adapters(network, train.lora_rank, train.lora_alpha, config.seed)
     network.prepare(next(family.parameters()).device, "float64" if train.precision == "float64" else "float32")
-    if train.gradient_checkpointing and not checkpoint_blocks(network):
-        raise InputError(
-            f"train.gradient_checkpointing=true: features.backbone={name} has no blocks that could be recomputed; use "
-            "train.chunk"
-        )
     tuner = Tuner(network, output, train.backbone_rate, train.freeze_statistics, train.chunk)
     augmentation = Augmentation(crop_area=train.crop_area, flip=train.flip)
 
@@ -194,6 +190,22 @@ def tuning_of(
     return Tuning(tuner, PixelBatches(shown, decode=next(decoders)), val, 1, next(decoders))
 
 
+def check_network(config: RunConfig, network: nn.Module) -> None:
+    """Raises InputError if settings of fine-tuning do not go with the network of the backbone."""
+    train, name = config.train, registry.name_of("backbone", config.features.backbone)
+    if not train.finetune:
+        return
+    if not train.freeze_statistics and has_batch_norm(network):
+        _check_statistics(train)
+    if train.lora_rank:
+        check_adapted(network, train.lora_rank)
+    if train.gradient_checkpointing and not any(blocks_of(network)):
+        raise InputError(
+            f"train.gradient_checkpointing=true: features.backbone={name} has no blocks that could be recomputed; use "
+            "train.chunk"
+        )
+
+
 def _check_statistics(train: TrainConfig) -> None:
     """Raises InputError if a setting does not go with statistics of each step's images."""
     reason = "; use train.freeze_statistics=true"
@@ -201,3 +213,7 @@ def _check_statistics(train: TrainConfig) -> None:
         raise InputError(f"train.chunk={train.chunk}: batch statistics are those of a whole batch{reason}")
     if train.gradient_checkpointing:
         raise InputError(f"train.gradient_checkpointing=true: would count each batch's statistics twice{reason}")
+    if train.lora_rank:
+        raise InputError(
+            f"train.lora_rank={train.lora_rank}: trains adapters only, and batch statistics would change too{reason}"
+        )

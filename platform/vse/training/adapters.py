@@ -25,9 +25,23 @@ def add_adapters(network: nn.Module, rank: int, alpha: float, seed: int) -> int:
     Raises:
         InputError: peft is not installed, or the network has no linear layer.
     """
-    optional_package("peft", f"train.lora_rank={rank}", extra="lora")
+    layers = check_adapted(network, rank)
     from peft import LoraConfig, inject_adapter_in_model
 
+    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=layers)  # type: ignore[arg-type]  # a float is as good
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        inject_adapter_in_model(config, network)
+    return len(layers)
+
+
+def check_adapted(network: nn.Module, rank: int) -> list[str]:
+    """The names of the linear layers that adapters are added to.
+
+    Raises:
+        InputError: peft is not installed, or the network has no linear layer.
+    """
+    optional_package("peft", f"train.lora_rank={rank}", extra="lora")
     attention = tuple(f"{name}." for name, m in network.named_modules() if isinstance(m, nn.MultiheadAttention))
     layers = [
         name
@@ -39,11 +53,7 @@ def add_adapters(network: nn.Module, rank: int, alpha: float, seed: int) -> int:
             f"train.lora_rank={rank}: this backbone has no linear layers to adapt; use train.lora_rank=0, which trains "
             "all its weights"
         )
-    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=layers)  # type: ignore[arg-type]  # a float is as good
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        inject_adapter_in_model(config, network)
-    return len(layers)
+    return layers
 
 
 def is_adapter(name: str) -> bool:

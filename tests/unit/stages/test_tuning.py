@@ -7,20 +7,23 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
+from tests.tiny_towers import open_clip_folder
 from vse import registry
 from vse.config import override
 from vse.errors import InputError
 from vse.evaluation.retrieval import count_retrieval
+from vse.features.gradient_checkpointing import blocks_of
 from vse.features.tuned_backbone import FILE, TunedBackbone
 from vse.inference.embedder import Embedder
 from vse.inference.served_model import pack
 from vse.presets import preset
-from vse.stages import pipeline
+from vse.stages import pipeline, tuning
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import Result, run_training
 from vse.stages.trained import encode_split, load_run
-from vse.stages.tuning import check_tuning
+from vse.stages.tuning import check_network, check_tuning
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
@@ -193,9 +196,46 @@ def test_adapters_are_merged_where_the_backbone_is_read(space: Workspace) -> Non
         ({"train.gradient_checkpointing": True}, "features.backbone=small has no blocks that could be recomputed"),
     ],
 )
-def test_a_network_without_such_layers_is_refused(space: Workspace, changes: dict[str, Any], line: str) -> None:
+def test_a_network_without_such_layers_is_refused_before_features_are_made(
+    tmp_path: Path, changes: dict[str, Any], line: str
+) -> None:
     with pytest.raises(InputError, match=line):
-        run_training(override(configured(), {**TUNED, **changes}), space)
+        run_training(override(configured(), {**TUNED, **changes}), Workspace.open(str(tmp_path)))
+    assert not list((tmp_path / "features").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"train.chunk": 2}, r"^train\.chunk=2: batch statistics are those of a whole batch; use train\.freeze_"),
+        ({"train.gradient_checkpointing": True}, r"^train\.gradient_checkpointing=true: would count"),
+        ({"train.lora_rank": 2}, r"^train\.lora_rank=2: trains adapters only, and batch statistics would change too"),
+    ],
+)
+def test_batch_statistics_need_whole_batches_and_all_weights(changes: dict[str, Any], line: str) -> None:
+    config = override(configured(), {**TUNED, "train.freeze_statistics": False, **changes})
+    with pytest.raises(InputError, match=line):
+        check_network(config, nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)))
+
+
+def test_blocks_are_those_of_the_network_without_adapters(
+    space: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two linear layers of an MLP in a `Sequential` become modules of one class, which are no blocks."""
+    pytest.importorskip("open_clip")
+    pytest.importorskip("peft")
+    kinds: list[str] = []
+
+    def checkpointed(network: nn.Module) -> int:
+        kinds.extend(type(block).__name__ for block in blocks_of(network))
+        raise InputError("seen")
+
+    monkeypatch.setattr(tuning, "checkpoint_blocks", checkpointed)
+    tower = {"features.backbone": "open_clip", "features.backbone.arch": open_clip_folder(tmp_path / "clip")}
+    changes = {**tower, **TUNED, "train.lora_rank": 2, "train.gradient_checkpointing": True}
+    with pytest.raises(InputError, match="seen"):
+        run_training(override(configured(), changes), space)
+    assert kinds == ["ResidualAttentionBlock"] * 2
 
 
 def test_weights_of_another_network_are_refused(space: Workspace, tuned: Result, tmp_path: Path) -> None:

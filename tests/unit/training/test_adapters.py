@@ -8,7 +8,7 @@ import timm
 import torch
 from torch import nn
 
-from tests.unit.training.test_gradient_checkpointing import SMALL_VIT
+from tests.unit.features.test_gradient_checkpointing import SMALL_VIT
 from vse.errors import InputError
 from vse.training.adapters import adapter_state, add_adapters, load_adapters, merged_state
 

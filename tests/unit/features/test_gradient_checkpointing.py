@@ -9,7 +9,8 @@ import torchvision
 from torch import Tensor, nn
 
 from tests.tiny_towers import TOWER
-from vse.training.gradient_checkpointing import blocks_of, checkpoint_blocks
+from vse.features.gradient_checkpointing import blocks_of, checkpoint_blocks
+from vse.features.torchvision_backbone import TorchvisionBackbone
 
 SMALL_VIT: dict[str, Any] = {"img_size": 32, "patch_size": 8, "embed_dim": 24, "depth": 3, "num_heads": 2}
 
@@ -43,6 +44,33 @@ def test_blocks_are_the_smallest_repeated_units(network: Any, number: int, class
     assert {type(block).__name__ for block in blocks} == classes
 
 
+def traced(arch: str) -> nn.Module:
+    """The trunk of the backbone, which torchvision traces."""
+    config = TorchvisionBackbone.Config(arch=arch, weights="random", size=64, transform="scale")
+    return TorchvisionBackbone(config).load(("map",)).trunk
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "convnext_tiny", "efficientnet_b0", "densenet121", "vgg11"])
+def test_a_traced_network_keeps_its_blocks(arch: str) -> None:
+    def kinds(network: nn.Module) -> list[str]:
+        return sorted(type(block).__name__ for block in blocks_of(network))
+
+    with torch.device("meta"):
+        whole = of_torchvision(arch)
+    assert kinds(traced(arch)) == kinds(whole)
+
+
+class Mapped(nn.Module):
+    """The map of a trunk."""
+
+    def __init__(self, trunk: nn.Module) -> None:
+        super().__init__()
+        self.trunk = trunk
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.trunk(x)["map"]
+
+
 def transformer() -> nn.Module:
     import transformers
 
@@ -63,6 +91,7 @@ NETWORKS = [
     lambda: of_timm("vit_tiny_patch16_224", **SMALL_VIT, proj_drop_rate=0.3, drop_path_rate=0.3),
     lambda: of_timm("tf_efficientnet_lite0"),
     transformer,
+    lambda: Mapped(traced("mobilenet_v2")),
 ]
 
 
