@@ -18,8 +18,8 @@ class ShardsConfig(SourceConfig):
     train: str = knob("", "shards of the training split, such as train-*.tar; default: by words in their names")
     val: str = knob("", "shards of the validation split; default: by words in their names, such as dev or validation")
     test: str = knob("", "shards of the test split; default: by words in their names")
-    val_share: float = knob(0.1, "share of the images for validation, if there is one split only", low=0, high=1)
-    test_share: float = knob(0.1, "share of the images for the test, if there is one split only", low=0, high=1)
+    val_share: float = knob(0.1, "share of the images for validation, if no key or name gives splits", low=0, high=1)
+    test_share: float = knob(0.1, "share of the images for the test, if no key or name gives splits", low=0, high=1)
     seed: int = knob(0, "which images go to these splits", low=0)
 
     def dealt(self, image: str) -> str:

@@ -167,7 +167,7 @@ def _read(path: str, words: Sequence[str], subwords: bool, digits: str) -> WordV
     assert len(place) == len(words), "words must differ"
     rows = read_rows(path, place, subwords=subwords)
     if not rows.found.any():
-        raise InputError(f"text.word_vectors={path}: holds no word of the vocabulary")
+        raise InputError(f"{path}: holds no vector of any word of the vocabulary")
     return WordVectors(tuple(words), rows.vectors, rows.found, rows.composed, rows.form, digits)
 
 

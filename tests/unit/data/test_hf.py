@@ -1,5 +1,6 @@
 """Data sets written by the library `datasets` itself: records, pictures in their cells, and what is refused."""
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,48 @@ def test_columns_are_named_by_keys_and_rows_of_one_id_are_one_image(tmp_path: Pa
     assert [(each.id, each.reason) for each in rejects(found)] == [("one#3", "caption is null")]
     check = open_image(found.images[0].uri, str(tmp_path))
     assert np.array_equal(np.asarray(check), np.asarray(picture(0)))
+
+
+def captioned_twice(folder: Path, form: str) -> None:
+    """Two photographs in two rows each, with their paths."""
+    rows = [{"bytes": None, "path": str(folder / f"{name}.png")} for name in "abab"]
+    for number, name in enumerate("ab"):
+        picture(number).save(folder / f"{name}.png")
+    columns = {"image": rows, "caption": ["one", "two", "three", "four"]}
+    if form == "parquet":
+        pq.write_table(pa.table(columns), folder / "set.parquet")
+    else:
+        features = datasets.Features({"image": datasets.Image(), "caption": datasets.Value("string")})
+        datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(folder / "set"))
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_rows_that_repeat_a_path_are_asked_about(tmp_path: Path, form: str) -> None:
+    """Copies of a photograph would be in several splits, and each other's negatives."""
+    captioned_twice(tmp_path, form)
+    with pytest.raises(InputError, match=r"row 2: names the image '.*a\.png', as .*row 0 does; data\.id_column=image"):
+        records(tmp_path)
+    merged = records(tmp_path, id_column="image")
+    assert [[c.text for c in merged.captions if c.image == image.id] for image in merged.images] == [
+        ["one", "three"],
+        ["two", "four"],
+    ]
+    assert [Path(image.id).name for image in merged.images] == ["a.png", "b.png"]
+    assert np.array_equal(np.asarray(open_image(merged.images[1].uri, str(tmp_path))), np.asarray(picture(1)))
+    assert len(records(tmp_path, id_column="row").images) == 4
+
+
+def test_large_cells_are_cells(tmp_path: Path) -> None:
+    cells = []
+    for number in range(2):
+        sink = io.BytesIO()
+        picture(number).save(sink, "png")
+        cells.append(sink.getvalue())
+    image = pa.array(cells, pa.large_binary())
+    pq.write_table(pa.table({"image": image, "caption": ["one", "two"]}), tmp_path / "set.parquet")
+    check_pictures(records(tmp_path), tmp_path)
+    with pytest.raises(InputError, match=r"data\.id_column=image: .* has no paths in this column"):
+        records(tmp_path, id_column="image")
 
 
 def test_without_splits_a_hash_deals_the_images(tmp_path: Path) -> None:

@@ -142,8 +142,19 @@ def test_what_cannot_be_a_data_set_of_regions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data\.negative=0\.8: must be at most data\.positive=0\.7"):
         _records(negative=0.8)
     np.savez(tmp_path / "boxes.npz", x=np.array([[0, 0, 1, 1]]))
-    with pytest.raises(InputError, match="has no boxes of 11 of 11 photographs, for one 'train_000000'"):
+    with pytest.raises(InputError, match="has no boxes of 6 of 6 photographs of split train, for one 'train_000000'"):
         _records(proposals=str(tmp_path / "boxes.npz"))
+
+
+def test_no_split_may_lack_many_proposals(tmp_path: Path) -> None:
+    """The test split is small: without its proposals R@k would be of few photographs."""
+    scenes = Scenes.Config(num_train=60, num_val=2, num_test=3, num_shifted=0)
+    images = Scenes(scenes).describe().images
+    without = next(image.id for image in images if image.split == "test")
+    boxes = {image.id: np.array([[0, 0, 1, 1]]) for image in images if image.id != without}
+    np.savez(tmp_path / "boxes.npz", allow_pickle=False, **boxes)
+    with pytest.raises(InputError, match=f"has no boxes of 1 of 3 photographs of split test, for one '{without}'"):
+        _records(scenes, proposals=str(tmp_path / "boxes.npz"))
 
 
 def test_a_few_photographs_may_lack_proposals(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_words_that_are_no_text_are_passed_over(tmp_path):
     [
         ("dog 1 2\ncat 1 2 3\n", "line 2: 3 numbers, earlier lines have 2"),
         ("dog 1 two\n", "line 1: expected a word and numbers"),
-        ("horse 1 2\n", "holds no word of the vocabulary"),
+        ("horse 1 2\n", "holds no vector of any word of the vocabulary"),
         ("", "file is empty"),
         ("dog 1 nan\n", "line 1: expected a word and numbers"),
         ("x 1 2\ndog\n", "line 2: expected a word and numbers"),

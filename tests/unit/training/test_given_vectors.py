@@ -61,7 +61,7 @@ def test_what_the_vectors_know_is_told_by_a_dry_run_and_a_training(
     begin = f"text.word_vectors={file}: has "
     assert record.getMessage().startswith(begin if some == "all" else f"warning: {begin}")
     file.write_text("nothing 1 2\n")
-    with pytest.raises(InputError, match=r"glove\.txt: holds no word of the vocabulary"):
+    with pytest.raises(InputError, match=r"glove\.txt: holds no vector of any word of the vocabulary"):
         list(check_training(config, "nowhere", RayConfig()))
 
 

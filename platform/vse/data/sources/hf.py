@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vse.config import knob
@@ -24,6 +25,8 @@ from vse.storage.folder import Folder
 from vse.storage.hub import optional_package
 
 _CELLS = 4096  # rows whose text is in memory at once
+ROW = "row"  # data.id_column for one image per row
+_OF_IMAGES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_string, pa.types.is_large_string)
 
 
 @register("source", "hf")
@@ -31,7 +34,7 @@ class HuggingFace(Source):
     """Images and captions in columns of Parquet or Arrow files, on a disk or on S3.
 
     Rows with the same id are one image with the captions of all of them. Reading the records reads the columns of
-    text alone. Extraction reads each image from its cell.
+    text and the paths of the images. Extraction reads each image from its cell.
     """
 
     title = "the data set"
@@ -47,7 +50,9 @@ class HuggingFace(Source):
         image_column: str = knob("", "column of the images; default: the only column of images")
         caption_column: str = knob("", "column of captions, a text or a list, or several between commas")
         split_column: str = knob("", "column of the splits; default: split, or the names of files")
-        id_column: str = knob("", "column of the images' ids; default: file and row")
+        id_column: str = knob(
+            "", "column of the images' ids; the column of the images: their paths; row (default): file and row"
+        )
 
     config: Config
 
@@ -61,12 +66,15 @@ class HuggingFace(Source):
         folder, splits = self._files()
         name = self.config.hub or str(folder)
         builder, captions, seen = RecordsBuilder(name), list[GivenCaption](), dict[str, str]()
+        paths = dict[str, str]()
         names = SplitNames(name)
         for file, split in splits.items():
             address = folder.address(file)
             for row, cells in _rows(address, self._choose):
                 where = f"{address}: row {row}"
                 image = str(cells.id) if cells.id is not None else f"{file.rpartition('.')[0]}/{row}"
+                if cells.path and not self.config.id_column:
+                    self._refuse_repeated(cells, where, paths.setdefault(cells.path, where))
                 own = names.split(str(cells.split), where) if cells.split is not None else split
                 own = own or self.config.dealt(image)
                 if image not in seen:
@@ -111,41 +119,56 @@ class HuggingFace(Source):
             raise InputError(f"data.root={folder}: holds no .parquet or .arrow file; expected what `datasets` writes")
         return folder, splits_of_shards(folder.uri, files, config)
 
+    @staticmethod
+    def _refuse_repeated(cells: "_Cells", where: str, first: str) -> None:
+        """Raises InputError for the path of an earlier row: copies of an image would be in several splits."""
+        if first != where:
+            raise InputError(
+                f"{where}: names the image {cells.path!r}, as {first} does; data.id_column={cells.column} makes rows "
+                "with the same path one image with several captions, data.id_column=row keeps them apart"
+            )
+
     def _choose(self, schema: pa.Schema, where: str) -> "_Chosen":
         config, own = self.config, self.config.image_column
         if not own and len(images := _image_features(schema)) == 1:
             own = images[0]
         columns = Chooser(own, config.caption_column).choose(schema.names, where)
         for key in ("split_column", "id_column"):
-            if (value := getattr(config, key)) and value not in schema.names:
+            if (value := getattr(config, key)) and value not in schema.names and (key, value) != ("id_column", ROW):
                 raise InputError(
                     f"data.{key}={value}: {where} has no such column; it has {', '.join(schema.names)[:200]}"
                 )
         kind = schema.field(columns.image).type
-        if not (pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_string(kind)):
+        if not (pa.types.is_struct(kind) or any(holds(kind) for holds in _OF_IMAGES)):
             raise InputError(
                 f"{where}: column {columns.image!r} holds {kind}; expected images, as bytes or as datasets.Image"
             )
-        return _Chosen(columns, config.split_column or columns.split, config.id_column)
+        id_column = "" if config.id_column == ROW and ROW not in schema.names else config.id_column
+        has_path = pa.types.is_struct(kind) and "path" in [kind.field(k).name for k in range(kind.num_fields)]
+        if id_column == columns.image and not has_path:
+            raise InputError(f"data.id_column={id_column}: {where} has no paths in this column; name another one")
+        return _Chosen(columns, config.split_column or columns.split, id_column, columns.image if has_path else "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Columns to read; `split` and `id` are empty if there are none."""
+    """Columns to read; `split`, `id` and `path` are empty if there are none. `path` is the column of images."""
 
     columns: Columns
     split: str
     id: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A row: the column of its image, its captions, and its id and split if it has them."""
+    """A row: the column of its image, its captions, and its id, split and path if it has them."""
 
     column: str
     captions: list[str | None]
     id: Any
     split: Any
+    path: str | None
 
 
 def _image_features(schema: pa.Schema) -> list[str]:
@@ -166,24 +189,34 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
         raise InputError(f"{address}: is damaged ({str(error).splitlines()[0]}); copy or download it again") from None
     chosen: _Chosen = choose(schema, address)
     texts = chosen.columns.captions
-    others = [name for name in (chosen.split, chosen.id) if name]
+    by_path = bool(chosen.id) and chosen.id == chosen.path
+    others = [name for name in (chosen.split, "" if by_path else chosen.id) if name]
     row = 0
-    for batch in _batches(table, [*texts, *others]):
-        values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    for batch in _batches(table, [*texts, *others], chosen.path):
+        values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != chosen.path}
+        paths = _paths(batch, chosen.path)
         for k in range(batch.num_rows):
             where = f"{address}: row {row}"
             captions = [text for name in texts for text in _texts(values[name][k], f"{where}: {name!r}")]
-            id_, split = (values[name][k] if name else None for name in (chosen.id, chosen.split))
+            split = values[chosen.split][k] if chosen.split else None
+            id_ = paths[k] if by_path else values[chosen.id][k] if chosen.id else None
             if chosen.id and id_ is None:
                 raise InputError(f"{where}: {chosen.id!r} is null; every image needs an id")
-            yield row, _Cells(chosen.columns.image, captions, id_, split)
+            yield row, _Cells(chosen.columns.image, captions, id_, split, paths[k])
             row += 1
 
 
-def _batches(table: TableFile, names: list[str]) -> Iterator[pa.RecordBatch]:
+def _batches(table: TableFile, names: list[str], image: str) -> Iterator[pa.RecordBatch]:
+    """Columns of a file, and of the column of images their paths alone, if `image` names it."""
     if isinstance(table, pq.ParquetFile):
-        return table.iter_batches(_CELLS, columns=names)
-    return iter(table.select(names).to_batches(_CELLS))
+        return table.iter_batches(_CELLS, columns=[*names, *([f"{image}.path"] if image else [])])
+    return iter(table.select([*names, *([image] if image else [])]).to_batches(_CELLS))
+
+
+def _paths(batch: pa.RecordBatch, image: str) -> list[str | None]:
+    if not image:
+        return [None] * batch.num_rows
+    return pc.struct_field(batch.column(image), "path").to_pylist()
 
 
 def _texts(value: Any, where: str) -> list[str | None]:

@@ -25,7 +25,7 @@ from vse.registry import ComponentConfig, register
 from vse.storage import user_files
 from vse.text.tokens import as_caption, revision_of
 
-_MOST_WITHOUT = 0.05  # share of the photographs that may lack proposals, as files that cannot be read
+_MOST_WITHOUT = 0.05  # share of a split's photographs that may lack proposals, as files that cannot be read
 
 
 @register("source", "phrase_regions")
@@ -95,20 +95,22 @@ class PhraseRegions(Source):
             raise InputError(f"data.complete={unknown[0]}: no such split; there are {', '.join(whole.split_names)}")
         proposals = read_proposals(config.proposals) if config.proposals else self._jittered(whole, phrases)
         images, captions, boxes = list[Image](), list[Caption](), dict[str, tuple[Box, ...]]()
-        rejects, without = list(whole.source.get("rejects", [])), list[str]()
+        rejects, without = list(whole.source.get("rejects", [])), dict[str, list[str]]()
         for image in whole.images:
             if image.id not in phrases:
                 rejects.append([image.id, "photograph without a box"])
             elif len(boxes_here := proposals.get(image.id, np.empty((0, 4)))):
                 _add(self._regions(image, phrases[image.id], boxes_here[: config.number]), images, captions, boxes)
             else:
-                without.append(image.id)
+                without.setdefault(image.split, []).append(image.id)
                 rejects.append([image.id, "photograph without proposals"])
-        if len(without) > _MOST_WITHOUT * len(phrases):
-            raise InputError(
-                f"data.proposals={config.proposals}: has no boxes of {len(without)} of {len(phrases)} photographs, for "
-                f"one {without[0]!r}; expected those of this data set, by the ids of its images"
-            )
+        for split, names in without.items():
+            number = sum(image.split == split and image.id in phrases for image in whole.images)
+            if len(names) > _MOST_WITHOUT * number:
+                raise InputError(
+                    f"data.proposals={config.proposals}: has no boxes of {len(names)} of {number} photographs of split "
+                    f"{split}, for one {names[0]!r}; expected those of this data set, by the ids of its images"
+                )
         revision = revision_of(caption.text for caption in captions)
         source = {
             "source": "phrase_regions",

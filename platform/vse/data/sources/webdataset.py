@@ -2,6 +2,7 @@
 
 import json
 import posixpath
+import re
 import tarfile
 from collections import Counter
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from vse.registry import register
 from vse.storage import user_files
 from vse.storage.parallel_reads import read_each
 
+_LINE_ENDS = re.compile("\r\n|\r|\n")
 _CAPTION_KEYS = ("caption", "captions", "text", "texts", "sentences")
 
 
@@ -120,8 +122,9 @@ class WebDataset(Source):
         texts = {ending: data for ending, data in sample.texts.items() if not _is_json(ending)}
         if texts and not self.config.caption_key:
             encoding = self.config.encoding
-            lines = (decode(texts[ending], f"{where}: .{ending}", encoding)[0].splitlines() for ending in sorted(texts))
-            return [line for each in lines for line in each if line.strip()]
+            content = (decode(texts[ending], f"{where}: .{ending}", encoding)[0] for ending in sorted(texts))
+            # not splitlines, which also splits at separators within a caption, such as U+2028
+            return [line for each in content for line in _LINE_ENDS.split(each) if line.strip()]
         keys = (self.config.caption_key,) if self.config.caption_key else _CAPTION_KEYS
         for ending in sorted(sample.texts.keys() - texts.keys()):
             entry = _object(sample.texts[ending], f"{where}: .{ending}")

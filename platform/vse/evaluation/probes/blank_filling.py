@@ -6,7 +6,7 @@ both sides. The paper does not give the sizes; 512 units in each GRU, AdamW and 
 released code's, whose prediction is one linear layer.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ FORMS = ("mlp", "linear")
 BATCH, RATE, DECAY = 128, 1e-3, 1e-4  # released code
 BLOCK = 512  # blanks whose scores are in memory at once
 NO_VECTOR = -2.0  # score of a word without a vector: below every cosine
+NEVER = 1_000_000  # words above an answer without a vector: among the first k it would be right in a small vocabulary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,19 +150,22 @@ class BlankProbe(Probe):
             blanks: Of other captions, with the same vocabulary.
             images: The vector of each caption's image.
             device: Where to compute.
-            nearest: How many words to return for each blank.
+            nearest: How many words to return for each blank; a smaller vocabulary returns all.
         """
         network = self.network()
         load_arrays(network, trained)
         network, table = network.to(device).eval(), self.table(device)
         vectors, absent = F.normalize(table[:-1], dim=1), ~table[:-1].any(1)
+        nearest = min(nearest, len(self.words))
         parts, top = list[Ranks](), [np.zeros((0, nearest), dtype=np.int64)]
         for start in range(0, len(blanks), BLOCK):
             rows = np.arange(start, min(start + BLOCK, len(blanks)))
             predicted = network(table, contexts_of(blanks, rows, images[blanks.caption[rows]], device))
             scores = (F.normalize(predicted, dim=1) @ vectors.T).masked_fill(absent, NO_VECTOR).cpu()
             answer = torch.from_numpy(blanks.answer[rows])
-            parts.append(ranks_among(scores, F.one_hot(answer, len(self.words)).bool()))
+            ranks = ranks_among(scores, F.one_hot(answer, len(self.words)).bool())
+            above = ranks.above.masked_fill(absent.cpu()[answer], NEVER)
+            parts.append(replace(ranks, above=above))
             top.append(scores.topk(nearest, dim=1).indices.numpy())
         return joined_ranks(parts), np.concatenate(top)
 

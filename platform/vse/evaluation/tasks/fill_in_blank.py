@@ -48,6 +48,7 @@ class FillInBlankTask(ProbeTask):
 
     config: Config
     name = "fill_in_blank"
+    revision = 2  # 2: an answer without a vector is wrong also where fewer than k words have one
     _shown: Sequence[ShownImage] = ()
 
     @property
