@@ -29,25 +29,28 @@ def blocks_of(network: nn.Module) -> Iterator[nn.Module]:
     These are the modules in a `Sequential` or `ModuleList` that have modules of their own. A stage that repeats smaller
     blocks is not a block itself. In a network that torch.fx has traced, bare `Module`s take the place of containers.
     """
-    contains = isinstance(network, _CONTAINERS) or type(network) is nn.Module
     for child in network.children():
-        if contains and _is_composite(child) and not _repeats(child):
+        if _is_container(network) and _is_composite(child) and not _repeats(child):
             yield child
         else:
             yield from blocks_of(child)
 
 
+def _is_container(module: nn.Module) -> bool:
+    """Whether a module is only a list of modules."""
+    return isinstance(module, _CONTAINERS) or type(module) is nn.Module
+
+
 def _is_composite(module: nn.Module) -> bool:
     """Whether a module has modules and parameters of its own, and is not only a list of modules."""
-    listed = isinstance(module, _CONTAINERS) or type(module) is nn.Module
-    return not listed and any(module.children()) and any(True for _ in module.parameters())
+    return not _is_container(module) and any(module.children()) and any(True for _ in module.parameters())
 
 
 def _repeats(module: nn.Module) -> bool:
     """Whether several composite modules of one class follow each other somewhere within a module."""
     for container in module.modules():
-        if isinstance(container, _CONTAINERS) or type(container) is nn.Module:
-            kinds = [type(child) for child in container if _is_composite(child)]
+        if _is_container(container):
+            kinds = [type(child) for child in container.children() if _is_composite(child)]
             if len(kinds) > len(set(kinds)):
                 return True
     return False

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from vse.config import knob
@@ -216,7 +215,8 @@ def _batches(table: TableFile, names: list[str], image: str) -> Iterator[pa.Reco
 def _paths(batch: pa.RecordBatch, image: str) -> list[str | None]:
     if not image:
         return [None] * batch.num_rows
-    return pc.struct_field(batch.column(image), "path").to_pylist()
+    cells: Any = batch.column(image)
+    return cells.field("path").to_pylist()
 
 
 def _texts(value: Any, where: str) -> list[str | None]:
