@@ -375,11 +375,10 @@ def _decoded_ahead(work: _Work, todo: Sequence[Image], size: int) -> Iterator[De
 
 
 def check_features(config: RunConfig, records: Records, outputs: Sequence[str], workspace: Workspace) -> None:
-    """What can be told of an extraction before the first image is read.
+    """Raises InputError before the first image is read.
 
-    Raises:
-        InputError: the backbone lacks an output, its file of weights does not fit, ready-made arrays have other rows
-            than are wanted, or the disk of the workspace has no room for the features.
+    The backbone lacks an output, its file of weights does not fit, its network cannot be fine-tuned as configured,
+    ready-made arrays have other rows than are wanted, or the disk has no room for the features.
     """
     records, outputs = extracted(config, records, tuple(outputs))
     backbone = registry.build("backbone", config.features.backbone)
