@@ -1,13 +1,18 @@
 """Successive halving on top of the ledger, against Tune's scheduler. No Ray process is needed."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from ray.tune.schedulers import ASHAScheduler, TrialScheduler
 
+from tests.unit.sweeps.test_objective_plan import request
 from vse.sweeps.halving import _TrialStub, halving
-from vse.sweeps.ledger import Entry, trial_id
+from vse.sweeps.ledger import Entry, Ledger, open_sweep, trial_id
+from vse.sweeps.objective import make_plan
+from vse.sweeps.plan import SweepCall
 from vse.sweeps.trial_process import EPOCH, OBJECTIVE
+from vse.workspace.layout import Workspace
 
 CURVES = {"a": [10.0, 20, 30, 40, 50, 60, 70, 80, 90], "b": [11.0, 12, 13], "c": [30.0, 31, 32, 33, 34, 35, 36, 37, 38]}
 
@@ -58,3 +63,18 @@ def test_a_trial_that_comes_again_stands_at_a_rung_once() -> None:
         assert scheduler.on_trial_result(nobody, trial, told) == TrialScheduler.CONTINUE
     assert scheduler._brackets[0]._rungs[-1] == (1.0, {"a": 10.0, "b": 11.0, trial_id(changes): 30.0})
     assert decision(scheduler, "good", 1, 29.0) == TrialScheduler.CONTINUE
+
+
+def test_halving_compares_trials_on_the_same_data(tmp_path: Path) -> None:
+    plan = make_plan(request(sweep__method="asha", train__epochs=9))
+    folder = open_sweep(Workspace.open(str(tmp_path)), plan.name, plan.definition())
+    ledger = Ledger(folder)
+    trials = {material: plan.trials_of(plan.listed[0], material)[0] for material in ("before", "after")}
+    for value, changes in enumerate(trials.values(), start=1):
+        ledger.finish(changes, {"objective": 9.0 * value, "curve": [float(value)] * 9}, 1.0)
+    scheduler = plan.scheduler(
+        SweepCall(
+            request=request(), workspace=Workspace.open(str(tmp_path)), folder=folder, ledger=ledger, material="after"
+        )
+    )
+    assert scheduler._brackets[0]._rungs[-1] == (1.0, {trial_id(trials["after"]): 2.0})

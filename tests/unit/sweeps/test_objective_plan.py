@@ -16,9 +16,9 @@ from vse.sweeps.budget import Resources
 from vse.sweeps.estimates import estimate
 from vse.sweeps.informed_search import warm_points
 from vse.sweeps.job import describe_sweep
-from vse.sweeps.ledger import Ledger, open_sweep, sweep_name, trial_id
+from vse.sweeps.ledger import Ledger, open_sweep, sweep_name
 from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_point, make_plan
-from vse.sweeps.plan import JobOptions, SweepCall, label_of
+from vse.sweeps.plan import JobOptions, label_of
 from vse.workspace.layout import Workspace
 
 
@@ -306,21 +306,6 @@ def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -
     warm: dict[str, Any] = {"sweep__method": "hyperopt", "sweep__warm_start": folder.name}
     one = make_plan(request(space=str(tmp_path / "one.py"), **warm))
     assert warm_points(one, Workspace.open(str(tmp_path / "w")), one.mean_of) == [({"objective.eta_c": 1.0}, (30.0,))]
-
-
-def test_halving_compares_trials_on_the_same_data(tmp_path: Path) -> None:
-    plan = make_plan(request(sweep__method="asha", train__epochs=9))
-    folder = open_sweep(Workspace.open(str(tmp_path)), plan.name, plan.definition())
-    ledger = Ledger(folder)
-    trials = {material: plan.trials_of(plan.listed[0], material)[0] for material in ("before", "after")}
-    for value, changes in enumerate(trials.values(), start=1):
-        ledger.finish(changes, {"objective": 9.0 * value, "curve": [float(value)] * 9}, 1.0)
-    scheduler = plan.scheduler(
-        SweepCall(
-            request=request(), workspace=Workspace.open(str(tmp_path)), folder=folder, ledger=ledger, material="after"
-        )
-    )
-    assert scheduler._brackets[0]._rungs[-1] == (1.0, {trial_id(trials["after"]): 2.0})
 
 
 def test_a_dry_run_says_trials_cost_and_resources(tmp_path: Path) -> None:
