@@ -296,13 +296,9 @@ def test_points_that_differ_in_what_is_fixed_here_tell_nothing(tmp_path: Path) -
     plan = make_plan(request(space=str(both), sweep__method="random"))
     folder = open_sweep(Workspace.open(str(tmp_path / "w")), plan.name, plan.definition())
     ledger = Ledger(folder)
-    for rate, objective in ((0.002, 30.0), (0.1, 10.0)):
-        (trial,) = plan.trials_of({"objective.eta_c": 1.0, "optim.lr": rate}, "data")
+    for rate, objective, data in ((0.002, 90.0, "earlier"), (0.002, 30.0, "data"), (0.1, 10.0, "data")):
+        (trial,) = plan.trials_of({"objective.eta_c": 1.0, "optim.lr": rate}, data)
         ledger.finish(trial, {"objective": objective}, 1.0)
-    (trial,) = plan.trials_of({"objective.eta_c": 1.0, "optim.lr": 0.002}, "earlier data")
-    Ledger(folder).finish(trial, {"objective": 90.0}, 1.0)
-    (trial,) = plan.trials_of({"objective.eta_c": 2.0, "optim.lr": 0.1}, "data")
-    Ledger(folder).finish(trial, {"objective": 20.0}, 1.0)
     warm: dict[str, Any] = {"sweep__method": "hyperopt", "sweep__warm_start": folder.name}
     one = make_plan(request(space=str(tmp_path / "one.py"), **warm))
     assert warm_points(one, Workspace.open(str(tmp_path / "w")), one.mean_of) == [({"objective.eta_c": 1.0}, (30.0,))]
