@@ -191,17 +191,35 @@ def groups(config: Any, above: str = "") -> Iterator[str]:
             yield from groups(value, f"{above}{spec.name}.")
 
 
-def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any], Any, Any]]:
+Leaf = tuple[str, dataclasses.Field[Any], Any, Any]
+
+
+def walk(config: Any) -> list[Leaf]:
     """(dotted key, field, type, value) of every leaf. The name of a component is a leaf before its own fields."""
-    hints = _hints(type(config))
-    for spec in fields(config):
-        value, key = getattr(config, spec.name), f"{prefix}{spec.name}"
-        if "kind" in spec.metadata:
-            yield key, spec, str, registry.name_of(spec.metadata["kind"], value)
-        if is_dataclass(value):
-            yield from walk(value, f"{key}.")
+    leaves: list[Leaf] = []
+    _add_leaves(leaves, config, "")
+    return leaves
+
+
+def _add_leaves(leaves: list[Leaf], config: Any, prefix: str) -> None:
+    for name, spec, kind, hint in _specs(type(config)):
+        value, key = getattr(config, name), prefix + name
+        if kind is not None:
+            leaves.append((key, spec, str, registry.name_of(kind, value)))
+        if _is_group(type(value)):
+            _add_leaves(leaves, value, f"{key}.")
         else:
-            yield key, spec, hints[spec.name], value
+            leaves.append((key, spec, hint, value))
+
+
+_is_group = functools.cache(is_dataclass)  # of classes: commands walk thousands of configurations
+
+
+@functools.cache
+def _specs(kind: type) -> tuple[tuple[str, dataclasses.Field[Any], str | None, Any], ...]:
+    """(name, field, kind of component or None, type) of the fields of a configuration."""
+    hints = _hints(kind)
+    return tuple((spec.name, spec, spec.metadata.get("kind"), hints[spec.name]) for spec in fields(kind))
 
 
 def flatten(config: Any) -> dict[str, Any]:

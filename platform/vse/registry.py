@@ -97,10 +97,15 @@ def _as_value(kind: str, other: str, key: str, name: str) -> Hint | None:
 
 def name_of(kind: str, config: ComponentConfig) -> str:
     """The name under which the component that owns `config` is registered."""
+    return _name_of(kind, type(config))
+
+
+@functools.cache
+def _name_of(kind: str, config: type) -> str:
     for name, cls in _COMPONENTS.get(kind, {}).items():
-        if cls.Config is type(config):  # type: ignore[attr-defined]  # asserted in register
+        if cls.Config is config:  # type: ignore[attr-defined]  # asserted in register
             return name
-    raise AssertionError(f"{type(config).__qualname__} belongs to no registered {kind}")
+    raise AssertionError(f"{config.__qualname__} belongs to no registered {kind}")
 
 
 def build(kind: str, config: ComponentConfig, *args: Any, **kwargs: Any) -> Any:

@@ -1,5 +1,6 @@
 """Keeps credentials out of journals, summaries and error messages."""
 
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -35,12 +36,17 @@ _SHAPES = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)
+def _words(key: str) -> list[str]:
+    return _NAMES.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", key).lower())
+
+
 def names_a_secret(key: str, value: Any) -> bool:
     """Whether `key` (dotted, snake or camel case) says that `value` is a credential.
 
     `text.token_dim` and `num_tokens` are not: ambiguous words count only at the end of the key of a long string.
     """
-    words = _NAMES.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", key).lower())
+    words = _words(key)
     if not words or isinstance(value, bool) or value is None:
         return False
     if _STRONG & set(words) or any(pair in _PAIRS for pair in pairwise(words)):
