@@ -191,31 +191,21 @@ def groups(config: Any, above: str = "") -> Iterator[str]:
             yield from groups(value, f"{above}{spec.name}.")
 
 
-Leaf = tuple[str, dataclasses.Field[Any], Any, Any]
-
-
-def walk(config: Any) -> list[Leaf]:
+def walk(config: Any, prefix: str = "") -> list[tuple[str, dataclasses.Field[Any], Any, Any]]:
     """(dotted key, field, type, value) of every leaf. The name of a component is a leaf before its own fields."""
-    leaves: list[Leaf] = []
-    _add_leaves(leaves, config, "")
-    return leaves
-
-
-def _add_leaves(leaves: list[Leaf], config: Any, prefix: str) -> None:
+    leaves: list[tuple[str, dataclasses.Field[Any], Any, Any]] = []
     for name, spec, kind, hint in _specs(type(config)):
         value, key = getattr(config, name), prefix + name
         if kind is not None:
             leaves.append((key, spec, str, registry.name_of(kind, value)))
-        if _is_group(type(value)):
-            _add_leaves(leaves, value, f"{key}.")
-        else:
-            leaves.append((key, spec, hint, value))
+        leaves += walk(value, f"{key}.") if _is_group(type(value)) else [(key, spec, hint, value)]
+    return leaves
 
 
-_is_group = functools.cache(is_dataclass)  # of classes: commands walk thousands of configurations
+_is_group = functools.cache(is_dataclass)
 
 
-@functools.cache
+@functools.cache  # commands walk thousands of configurations
 def _specs(kind: type) -> tuple[tuple[str, dataclasses.Field[Any], str | None, Any], ...]:
     """(name, field, kind of component or None, type) of the fields of a configuration."""
     hints = _hints(kind)
