@@ -29,6 +29,7 @@ NO_KEY = "{}: no such key"
 A_KEY_OF = "it is a key of"  # before the component or job that has it
 
 _hints = functools.cache(get_type_hints)  # which compiles every annotation again
+_is_group = functools.cache(is_dataclass)
 
 
 def knob(
@@ -200,9 +201,6 @@ def walk(config: Any, prefix: str = "") -> list[tuple[str, dataclasses.Field[Any
             leaves.append((key, spec, str, registry.name_of(kind, value)))
         leaves += walk(value, f"{key}.") if _is_group(type(value)) else [(key, spec, hint, value)]
     return leaves
-
-
-_is_group = functools.cache(is_dataclass)
 
 
 @functools.cache  # commands walk thousands of configurations
