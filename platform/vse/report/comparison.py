@@ -28,18 +28,33 @@ ABSENT = "–"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Compared:
-    """A run: its name, its preset if that was kept, and fingerprints of the outputs of earlier stages (`made_of`)."""
+    """A run: its name, its preset if that was kept, and fingerprints of the outputs of earlier stages (`made_of`).
+
+    `start` is the run of its warm start, as `alike` of that run has it.
+    """
 
     name: str
     config: RunConfig
     preset: str = ""
     made_of: Mapping[str, str] | None = None
+    start: str = ""
 
     @property
     def fold(self) -> int | None:
         """The fold whose images are the test images; None if the data set's own are."""
         data: Any = self.config.data
         return data.fold if getattr(data, "held_out", "") == "test" else None
+
+    @property
+    def alike(self) -> str:
+        """A fingerprint that runs share if they differ in their seed and fold only, and so do those they start from."""
+        of_fold = {} if self.fold is None else {"data.fold": 0}
+        made_of = {} if of_fold else dict(self.made_of or {})  # each fold has its own training captions
+        same = {"seed": 0, **of_fold}
+        if self.start:
+            made_of.pop("warm_start", None)
+            same["train.warm_start"] = self.start
+        return fingerprint([override(identity(self.config), same), made_of])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,9 +87,7 @@ def systems_of(runs: Sequence[Compared], together: bool = True) -> tuple[System,
     groups: dict[tuple[str, int], list[Compared]] = {}
     times = Counter[tuple[str, int]]()
     for run in runs:
-        of_fold = {} if run.fold is None else {"data.fold": 0}
-        made_of = {} if of_fold else dict(run.made_of or {})  # each fold has its own training captions
-        alike = fingerprint([override(identity(run.config), {"seed": 0, **of_fold}), made_of])
+        alike = run.alike
         # the same seed twice, for example of two revisions of training: two systems
         same = (f"{alike} {run.fold}", run.config.seed)
         alone = run.name if run.fold is None else f"{alike} {run.config.seed}"

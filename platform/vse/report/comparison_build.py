@@ -126,7 +126,7 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
         workspace.existing("runs", "", "runs")
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"runs={','.join(names)}: name two runs or more, each once")
-    runs = [_compared(workspace.existing("runs", name, "runs")) for name in names]
+    runs = [compared_run(workspace.existing("runs", name, "runs"), workspace) for name in names]
     systems, notes = with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
     if options.measure.on:
         notes = [*notes, f"measured on other data ({', '.join(options.measure.on)}), attacked with words of its own"]
@@ -146,16 +146,20 @@ def check_compared(options: CompareOptions) -> None:
             raise InputError(f"tasks={name}: has no outcomes by image to compare; jobs/evaluate.py measures it")
 
 
-def _compared(run: Folder) -> Compared:
+def compared_run(run: Folder, workspace: Workspace) -> Compared:
+    """A run of a comparison. Raises InputError if it is not trained to its end."""
     best = Checkpoints(run.child("checkpoints")).best()
     if best is None:
         raise InputError(f"runs={run.name}: holds no finished checkpoint; train it with jobs/train.py")
     origin = read_origin(run)
+    config, runs = read_config(best), workspace.root.child("runs")
+    before = config.train.warm_start if config.train.finetune else ""
     return Compared(
         name=run.name,
-        config=read_config(best),
+        config=config,
         preset="" if origin is None else str(origin),
         made_of=best.read_json("context.json")["fingerprints"],
+        start=compared_run(runs.child(before), workspace).alike if before and before in runs.names() else "",
     )
 
 

@@ -104,10 +104,10 @@ def test_a_misspelled_key_is_told_as_the_command_takes_it(
 ) -> None:
     this, own = Command(name, jobs[name], capsys), keys_of(jobs[name])
     shared = flatten(preset(jobs["train"]["default_preset"])).keys() if name != "train" else ()
-    for key, value in own.items():
+    for number, (key, value) in enumerate(own.items()):
         if key in shared:
             continue  # tried with the job that trains
-        for wrong in (f"{key}x", f"x{key}"):
+        for wrong in (f"{key}x", f"x{key}")[: 1 if number % 4 else 2]:
             told = this.told(f"{wrong}={value}")
             this.check_hints(told, wrong, value)
             if not this.told(f"{key}={value}"):
@@ -119,8 +119,9 @@ def test_keys_and_names_of_components(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     this, config = Command(name, jobs[name], capsys), preset(jobs[name]["default_preset"])
-    kinds = {f.name: f.metadata["kind"] for f in fields(config) if "kind" in f.metadata}
-    kinds |= {"features.backbone": "backbone", "text.sentence": "sentence"}
+    kinds = {"features.backbone": "backbone", "text.sentence": "sentence"}
+    if name == "train":  # others read the same keys
+        kinds |= {f.name: f.metadata["kind"] for f in fields(config) if "kind" in f.metadata}
     for chosen, kind in kinds.items():
         for other in registry.names(kind):
             told = this.told(f"{chosen}={other}x")
@@ -141,7 +142,7 @@ def test_presets_that_are_told_are_accepted(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     this, hinted = Command(name, jobs[name], capsys), 0
-    for wrong in (f"{each}x" for each in names()[::4]):
+    for wrong in (f"{each}x" for each in names()[::12]):
         told = this.told("--preset", wrong)
         meant = re.search(r"did you mean ([^?]*)\?", told)
         for other in meant.group(1).split(", ") if meant else ():

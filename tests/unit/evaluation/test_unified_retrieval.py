@@ -1,5 +1,6 @@
 """Unified retrieval on made-up codes against a loop over queries."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,21 @@ class Runs(MadeUpRuns):
         return {"u": unit(torch.stack([torch.randn(5, generator=torch.Generator().manual_seed(s)) for s in seeds]))}
 
 
+def precisions(rankings, relevant):
+    """Average precision of each row: the mean over relevant items of the precision among the first so many."""
+    right = np.isin(rankings, list(relevant))
+    among_first = right.cumsum(1) / np.arange(1, rankings.shape[1] + 1)
+    return (among_first * right).sum(1) / right.sum(1)
+
+
 def precision_of(ranking, relevant):
-    places = 1 + np.flatnonzero(np.isin(ranking, list(relevant)))
-    return np.mean(np.arange(1, len(places) + 1) / places)
+    return precisions(ranking[None], relevant)[0]
+
+
+@functools.cache
+def orders_of(number):
+    """Random orders of so many images."""
+    return np.stack([np.random.default_rng(k).permutation(number) for k in range(4000)])
 
 
 def task(**keys):
@@ -92,7 +105,6 @@ def by_hand(runs, phi, images=slice(None)):
     paired = zip(runs.split.captions, runs.split.caption_to_image.tolist(), strict=True)
     texts = [(image, caption.text) for caption, image in paired if image in rows]
     train = [runs.known[caption.text] for caption in runs.records.split("train").captions]
-    orders = [np.random.default_rng(k).permutation(len(rows)) for k in range(4000)]
     codes, values, random = runs.codes[0]["v"][images], [], []
     for noun in NOUNS:
         has = {i - rows[0] for i, text in texts if any(o.word == noun for o in runs.known[text].objects)}
@@ -100,7 +112,7 @@ def by_hand(runs, phi, images=slice(None)):
         if often and len(has) >= 2:
             code = runs.encode_phrases([noun], [joined((noun,)) if phi else EMPTY])["u"][0]
             values.append(precision_of(np.argsort(-(codes @ code).numpy()), has))
-            random.append(np.mean([precision_of(order, has) for order in orders]))
+            random.append(precisions(orders_of(len(rows)), has).mean())
     return 100 * np.mean(values), len(values), 100 * np.mean(random)
 
 

@@ -19,6 +19,8 @@ from vse.features.tuned_backbone import FILE, TunedBackbone
 from vse.inference.embedder import Embedder
 from vse.inference.served_model import pack
 from vse.presets import preset
+from vse.report.comparison import systems_of
+from vse.report.comparison_build import compared_run
 from vse.stages import pipeline, tuning
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import Result, run_training
@@ -113,6 +115,19 @@ def test_a_warm_start_begins_with_the_weights_of_its_run(
     before, after = (load_file(Path(run.checkpoint.address(FILE))) for run in (tuned, further))
     assert all(torch.allclose(before[key], after[key], atol=1e-12) for key in before)
     assert len({frozen.run, tuned.run, again.run, further.run}) == 4
+
+
+def test_tuned_runs_of_several_seeds_are_one_system(space: Workspace, frozen: Result, tuned: Result) -> None:
+    """Each starts from the run of its own seed. Runs that start from other settings are another system."""
+    other = run_training(configured(seed=1), space)
+    short = {**TUNED, "train.epochs": 1}
+    again = run_training(override(configured(seed=1), {**TUNED, "train.warm_start": other.run}), space)
+    early = run_training(override(configured(train__epochs=1), short | {"train.warm_start": frozen.run}), space)
+    runs = [compared_run(result.folder, space) for result in (frozen, tuned, other, again, early)]
+    systems = [[run.name for run in system.runs] for system in systems_of(runs)]
+    assert systems == [[frozen.run, other.run], [tuned.run, again.run], [early.run]]
+    later = run_training(override(configured(), {**TUNED, "train.warm_start": early.run}), space)
+    assert compared_run(later.folder, space).alike != compared_run(tuned.folder, space).alike
 
 
 @pytest.mark.parametrize(

@@ -54,5 +54,5 @@ def test_an_evaluation_says_which_attacks_have_no_numbers(place, runs, caplog):
 
 def test_a_comparison_says_it_once_for_all_runs(place, runs, caplog):
     with caplog.at_level("WARNING", "vse"):
-        comparison_build.measured_alike([comparison_build._compared(run) for run in runs], place, *OPTIONS)
+        comparison_build.measured_alike([comparison_build.compared_run(run, place) for run in runs], place, *OPTIONS)
     assert tuple(caplog.messages) == TOLD
