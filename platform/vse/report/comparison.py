@@ -50,7 +50,7 @@ class Compared:
         """A fingerprint that runs share if they differ in their seed and fold only, and so do those they start from."""
         of_fold = {} if self.fold is None else {"data.fold": 0}
         made_of = {} if of_fold else dict(self.made_of or {})  # each fold has its own training captions
-        same = {"seed": 0, **of_fold}
+        same: dict[str, Any] = {"seed": 0, **of_fold}
         if self.start:
             made_of.pop("warm_start", None)
             same["train.warm_start"] = self.start
