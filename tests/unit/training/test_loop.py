@@ -193,9 +193,9 @@ def test_checkpoints_within_an_epoch_come_by_the_clock(tmp_path, monkeypatch):
     run, saved = Run(tmp_path, train__epochs=1, train__batch_size=2, train__checkpoint_seconds=25), []
     save = run.checkpoints.save
 
-    def watched(progress, model, optimizers, scaler, backbone=None):
+    def watched(progress, model, optimizers, scaler, tuner=None):
         saved.append(progress.step)
-        return save(progress, model, optimizers, scaler, backbone)
+        return save(progress, model, optimizers, scaler, tuner)
 
     run.checkpoints.save = watched
     loop = run.loop()
