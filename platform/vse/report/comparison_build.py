@@ -148,18 +148,26 @@ def check_compared(options: CompareOptions) -> None:
 
 def compared_run(run: Folder, workspace: Workspace) -> Compared:
     """A run of a comparison. Raises InputError if it is not trained to its end."""
+    found = _finished(run, workspace)
+    if found is None:
+        raise InputError(f"runs={run.name}: holds no finished checkpoint; train it with jobs/train.py")
+    return found
+
+
+def _finished(run: Folder, workspace: Workspace) -> Compared | None:
+    """A run and what it started from; None if it was removed or is not trained to its end."""
     best = Checkpoints(run.child("checkpoints")).best()
     if best is None:
-        raise InputError(f"runs={run.name}: holds no finished checkpoint; train it with jobs/train.py")
-    origin = read_origin(run)
-    config, runs = read_config(best), workspace.root.child("runs")
+        return None
+    origin, config = read_origin(run), read_config(best)
     before = config.train.warm_start if config.train.finetune else ""
+    start = _finished(workspace.run(before), workspace) if before else None
     return Compared(
         name=run.name,
         config=config,
         preset="" if origin is None else str(origin),
         made_of=best.read_json("context.json")["fingerprints"],
-        start=compared_run(runs.child(before), workspace).alike if before and before in runs.names() else "",
+        start="" if start is None else start.alike,
     )
 
 
