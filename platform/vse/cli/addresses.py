@@ -128,9 +128,11 @@ def _named(settings: Any) -> dict[str, tuple[str, ...]]:
 
 def by_name(settings: Any, workspace: str) -> Any:
     """A job's options or a run's configuration, with paths of runs or sweeps, such as a job prints, made names."""
-    changes = {
-        key: ",".join(_name(workspace, FOLDERS[key], each) for each in names) for key, names in _named(settings).items()
-    }
+    changes = dict[str, Any]()
+    for key, given in _named(settings).items():
+        names = tuple(_name(workspace, FOLDERS[key], each) for each in given)
+        if names != given:
+            changes[key] = ",".join(names)
     return override(settings, changes) if changes else settings
 
 

@@ -121,14 +121,14 @@ class Outcomes:
         images = tuple(dict.fromkeys((*self.images, *other.images)))
         place = {image: k for k, image in enumerate(images)}
 
-        def among(values: np.ndarray, of: Outcomes, onto: np.ndarray | None = None) -> np.ndarray:
-            spread = np.zeros((len(images), *values.shape[1:]), values.dtype) if onto is None else onto
+        def among(values: np.ndarray, of: Outcomes) -> np.ndarray:
+            spread = np.zeros((len(images), *values.shape[1:]), values.dtype)
             spread[[place[image] for image in of.images]] = values
             return spread
 
         return Outcomes(
             images=images,
-            fold=among(other.fold, other, among(self.fold, self)),
+            fold=np.maximum(among(self.fold, self), among(other.fold, other)),
             num_captions=max(self.num_captions, other.num_captions),
             table={name: among(values, of) for of in (self, other) for name, values in of.table.items()},
             by_unit={**self.by_unit, **other.by_unit},

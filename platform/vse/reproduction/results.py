@@ -213,9 +213,8 @@ def _effect(
         else:
             printed = [each.printed(label, one.metric) for label in labels]
             difference = None if None in printed else round(printed[0] - printed[1], 4)  # type: ignore[operator]
-            return [(sign, each) for sign, label in zip((1.0, -1.0), labels, strict=True) for each in samples[label]], (
-                difference
-            )
+            signs = zip((1.0, -1.0), labels, strict=True)
+            return [(sign, each) for sign, label in signs for each in samples[label]], difference
     return reason
 
 
