@@ -45,10 +45,10 @@ ui: install  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN) -m mlflow ui --app-name vse --backend-store-uri "$$uri" --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: install-dev  ## what starts no process and no server: minutes
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadgroup -m "not process and not slow and not benchmark" $(ARGS)
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not process and not slow and not benchmark" $(ARGS)
 
 test-process: install-dev  ## what starts processes, servers or Ray
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadgroup -m "process and not slow and not benchmark" $(ARGS)
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "process and not slow and not benchmark" $(ARGS)
 
 test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)

@@ -11,7 +11,6 @@ import pytest
 
 LEVELS = ("process", "slow", "benchmark")
 SERVERS = ("s3_server", "s3_proxy")  # fixtures; whoever uses one is marked
-TOGETHER = ("tests/unit/studies/",)  # folders whose tests share a fixture of the session that takes a minute
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 # What provenance and the modules `platform` and `ctypes` of Python ask, and matplotlib when it first looks for fonts.
 ALLOWED = ("git", "uname", "ldconfig", "fc-list")
@@ -37,18 +36,11 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
 sys.addaudithook(_watch)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what uses the fixture of a server, and which tests one process runs: a file's, or a folder's.
-
-    The folder has trainings that its files share. `--dist loadgroup` reads the groups.
-    """
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the fixture of a server."""
     for item in items:
         if set(SERVERS) & set(getattr(item, "fixturenames", ())):
             item.add_marker("process")
-        if config.pluginmanager.hasplugin("xdist"):
-            file = item.nodeid.partition("::")[0]
-            folder = next((each for each in TOGETHER if file.startswith(each)), file)
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.hookimpl(wrapper=True)
