@@ -59,8 +59,10 @@ def given_by_user(options: StudyOptions, study: Study) -> dict[str, object]:
         "data.file": "",
         "features.backbone.weights": options.weights,
     }
-    if options.mean and options.std:
-        given |= {"features.backbone.mean": options.mean, "features.backbone.std": options.std}
+    if options.mean:
+        given["features.backbone.mean"] = options.mean
+    if options.std:
+        given["features.backbone.std"] = options.std
     return given | ({"text.word_vectors": options.vectors} if options.vectors else {})
 
 

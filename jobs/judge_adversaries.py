@@ -25,7 +25,11 @@ def run(request: Request) -> str:
         path = local_path(options.verdicts)
         if not path.is_file():
             raise InputError(f"verdicts={path}: no such file")
-        rows = tally(from_json_lines(path.read_text(encoding="utf-8"), str(path)))
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"verdicts={path}: is not UTF-8 text (byte {error.start})") from None
+        rows = tally(from_json_lines(text, str(path)))
         lines = table(rows)
         headline = {f"{row.sample}/{row.paradigm}".replace(" ", "_"): row.good.value for row in rows}
     elif (judged := judged_by_source(request.config, workspace, options)) is not None:

@@ -5,12 +5,15 @@ import sys
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.report.gallery_page import GalleryOptions, build_gallery, foresee_gallery
+from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:
-    """Score, and write the page."""
+    """Score, write the page, and update MLflow."""
     set_up_logging()
-    return build_gallery(request)
+    path = build_gallery(request)
+    Shipper(request.workspace, request.tracking).ship(wait=10)
+    return path
 
 
 if __name__ == "__main__":

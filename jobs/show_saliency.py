@@ -5,12 +5,15 @@ import sys
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.report.saliency_figure import SaliencyFigureOptions, build_saliency, foresee_saliency
+from vse.tracking.shipping import Shipper
 
 
 def run(request: Request) -> str:
-    """Differentiate, and draw the figures."""
+    """Differentiate, draw the figures, and update MLflow."""
     set_up_logging()
-    return build_saliency(request)
+    path = build_saliency(request)
+    Shipper(request.workspace, request.tracking).ship(wait=10)
+    return path
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ its range, so that `--help`, validation and search-space checks read the same so
 made with `group` holds keys of its own and has names for whole sets of their values.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -334,8 +335,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
         if number is not None and float(number).is_integer():
             return int(number)
     elif origin is tuple:
-        if isinstance(value, str):
-            value = _items(value)
+        value = _items(value, text=get_args(hint)[0] is str) if isinstance(value, str) else value
         if isinstance(value, list | tuple):
             inner = get_args(hint)
             kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
@@ -363,13 +363,14 @@ def _number(value: Any) -> float | int | None:
     return value
 
 
-def _items(text: str) -> list[Any]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError:
-        bare = re.sub(r"^\s*\[([^\[\]]*)\]\s*$", r"\1", text)  # words in brackets need no quotation marks
-        value = [part.strip() for part in bare.split(",") if part.strip()]
-    return value if isinstance(value, list) else [value]
+def _items(given: str, *, text: bool) -> list[Any]:
+    """The items of a list as it is typed; with `text`, numbers are strings too."""
+    with contextlib.suppress(json.JSONDecodeError):
+        items = value if isinstance(value := json.loads(given), list) else [value]
+        if not text or all(isinstance(each, str) for each in items):
+            return items
+    bare = re.sub(r"^\s*\[([^\[\]]*)\]\s*$", r"\1", given)  # words in brackets need no quotation marks
+    return [part.strip() for part in bare.split(",") if part.strip()]
 
 
 def type_name(hint: Any) -> str:

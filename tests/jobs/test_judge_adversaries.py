@@ -18,15 +18,22 @@ def test_verdicts_are_counted(tmp_path):
     full, torn = tmp_path / "full.jsonl", tmp_path / "torn.jsonl"
     full.write_text(to_json_lines(kept))
     torn.write_text("{}")
+    latin = tmp_path / "latin.jsonl"
+    latin.write_bytes(b'{"sample": "caf\xe9"}')
     workspace = ("--workspace", str(tmp_path / "w"))
-    counted, absent, wrong = run_many(
-        [["judge_adversaries", *workspace, f"verdicts={path}"] for path in (full, tmp_path / "absent", torn)], tmp_path
+    counted, absent, wrong, coded = run_many(
+        [["judge_adversaries", *workspace, f"verdicts={path}"] for path in (full, tmp_path / "absent", torn, latin)],
+        tmp_path,
     )
     status, out, error = counted
     assert status == 0, error
     assert "75.0 [30.1, 95.4]" in out
     with open(out.splitlines()[-1], encoding="utf-8") as file:
         assert json.load(file)["headline"] == {"s/noun": 0.75}
-    for (status, _, error), message in ((absent, "no such file"), (wrong, "not a valid verdict")):
+    for (status, _, error), message in (
+        (absent, "no such file"),
+        (wrong, "not a valid verdict"),
+        (coded, "is not UTF-8 text (byte 15)"),
+    ):
         assert status == 2
         assert message in error.splitlines()[-1]

@@ -42,6 +42,8 @@ def check_addresses(options: Any, workspace: str, tracking: str | None, *, fores
         for path in value if isinstance(value, tuple) else (value,):
             if path and spec.metadata.get("reads"):
                 _check_exists(path, spec.metadata["reads"], f"{key}={path}")
+            if path and spec.metadata.get("writes") == "file" and named_files.is_remote(path):
+                raise InputError(f"{key}={path}: name a local file; it can be copied there afterwards")
             if path and spec.metadata.get("writes") and not named_files.is_remote(path):
                 _check_writable(local_path(path).absolute(), spec.metadata["writes"], f"{key}={path}")
 

@@ -82,7 +82,7 @@ def _refuse(arguments: Sequence[str], jobs: Mapping[str, Any]) -> int:
     from vse.errors import did_you_mean
 
     commands = [name.replace("_", " ") for name in jobs]
-    typed = " ".join(word for word in arguments[:_LONGEST] if word[0].isalpha() and "=" not in word) or arguments[0]
+    typed = " ".join(word for word in arguments[:_LONGEST] if word[:1].isalpha() and "=" not in word) or arguments[0]
     below = [command for command in commands if command.startswith(f"{typed} ")]
     meant = f"expected one of {', '.join(below)}" if below else did_you_mean(typed, commands)
     print(f"vse: {typed}: no such command; {meant or 'see vse --help'}", file=sys.stderr)

@@ -96,9 +96,10 @@ def draw_saliency(blocks: Sequence[SaliencyBlock], names: Sequence[str], note: s
     return small_png(sheet.crop((0, 0, min(right + _MARGIN, WIDTH), height)))
 
 
-def _block(block: SaliencyBlock, names: Sequence[str]) -> PIL.Image.Image:
+def _block(block: SaliencyBlock, names: Sequence[str], height: int = 3000) -> PIL.Image.Image:
+    """The picture of a block, on a canvas of this height; on a higher one if that is not enough."""
     left = 2 * _MARGIN + _PHOTOGRAPH
-    canvas = PIL.Image.new("RGB", (WIDTH, 3000), "white")
+    canvas = PIL.Image.new("RGB", (WIDTH, height), "white")
     pen, top = ImageDraw.Draw(canvas), 0
     for line in _lines(block.title, _font(_WORD, bold=True), WIDTH - 2 * _MARGIN):
         pen.text((_MARGIN, top), line, font=_font(_WORD, bold=True), fill=_INK)
@@ -115,7 +116,8 @@ def _block(block: SaliencyBlock, names: Sequence[str]) -> PIL.Image.Image:
         for name, saliency in zip(names, row.saliency, strict=True):
             top = _row(canvas, (left, top), block.picture, name, saliency, row.changed)
         top += 6
-    return canvas.crop((0, 0, WIDTH, max(top, bottom)))
+    needed = max(top, bottom)
+    return _block(block, names, needed) if needed > height else canvas.crop((0, 0, WIDTH, needed))
 
 
 def _row(

@@ -76,6 +76,7 @@ def export_index(workspace: Workspace, options: IndexOptions) -> ExportedIndex:
         data = SplitData.of(embedder, workspace, options.split)
         tables, among, prints = _of_split(embedder, data), data.name, data.fingerprints
     prints = {"weights": embedder.trained.weights, **prints}
+    _check_lists(options, {name: len(table.vectors) for name, table in tables.items()})
     folder = workspace.export(f"index-{fingerprint([REVISION, _file_options(options), prints])}")
     numbers, lines = dict[str, Any](), list[str]()
     for name, table in tables.items():
@@ -101,12 +102,21 @@ def check_export(workspace: Workspace, options: IndexOptions) -> Iterator[str]:
         files, others = picture_files(pictures_root(options.images), "images")
         if others:
             yield others
+        _check_lists(options, {"images": len(files)})
         yield f"export vectors of {len(files)} pictures in {options.images}"
         return
     records = registry.build("source", embedder.trained.config.data).describe()
     part = records.split(options.split)
+    _check_lists(options, {"images": len(part.images), "captions": len(part.captions)})
     number = f"{len(part.images)} images and {len(part.captions)} captions"
     yield f"export vectors of {number} of split {part.name} of {records.name}"
+
+
+def _check_lists(options: IndexOptions, numbers: Mapping[str, int]) -> None:
+    """Raises InputError for more lists than a table has vectors."""
+    for name, number in numbers.items():
+        if "ivf" in options.index and options.lists > number:
+            raise InputError(f"lists={options.lists}: {name} has {number} vectors; at most one list for each")
 
 
 def _embedder(workspace: Workspace, options: IndexOptions) -> Embedder:
@@ -151,12 +161,17 @@ def _parquet(table: _Table, facts: Mapping[str, str]) -> bytes:
     """The bytes of a Parquet file with a column `vector` of lists of one length."""
     length = table.vectors.shape[1]
     flat = pa.array(np.ascontiguousarray(table.vectors, np.float32).ravel())
-    columns = {name: pa.array(values, pa.string()) for name, values in table.columns.items()}
+    columns = {name: pa.array(map(_as_utf8, values), pa.string()) for name, values in table.columns.items()}
     arrow = pa.table({**columns, "vector": pa.FixedSizeListArray.from_arrays(flat, length)})
     arrow = arrow.replace_schema_metadata({"vse": json.dumps(dict(facts))})
     sink = pa.BufferOutputStream()
     pq.write_table(arrow, sink, use_dictionary=False)
     return sink.getvalue().to_pybytes()
+
+
+def _as_utf8(text: str) -> str:
+    """Names of files may hold bytes that are no UTF-8; these are written as escapes, as in JSON files."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _write_indexes(
@@ -176,8 +191,6 @@ def _write_indexes(
     if "ivf" not in options.index:
         return numbers, line
     lists = options.lists or number_of_lists(len(vectors))
-    if lists > len(vectors):
-        raise InputError(f"lists={lists}: {name} has {len(vectors)} vectors; at most one list for each")
     probes = min(options.probes, lists)
     index = ivf_index(vectors, lists, probes)
     _write(folder, f"{name}-ivf.faiss", index)

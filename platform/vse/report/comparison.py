@@ -222,10 +222,12 @@ def compare(
         notes: For readers, on what is left out.
 
     Raises:
-        InputError: Runs were not measured on the same images.
+        InputError: Runs were not measured on the same images or splits, or no metric has a query.
     """
     lines, sizes = dict[str, tuple[MetricDifferences, ...]](), dict[str, tuple[int, int]]()
     for split in outcomes[systems[0].runs[0].name]:
+        if lacking := next((name for name, each in outcomes.items() if split not in each), None):
+            raise InputError(f"runs: {lacking} has no numbers of {split}")
         trained = [
             [in_folds([outcomes[run.name][split] for run in system.of_seed(seed)]) for seed in system.seeds]
             for system in systems
@@ -234,8 +236,10 @@ def compare(
         for system, each in zip(systems, trained, strict=True):
             if any(one.images != first.images for one in each):
                 raise InputError(f"runs: {system.label} and {systems[0].label} have other images in {split}")
-        sizes[split] = (len(first.images), first.num_captions)
-        lines[split] = _lines({key: _samples(systems, trained, split, key.metric) for key in keys[split]})
+        if found := _lines({key: _samples(systems, trained, split, key.metric) for key in keys[split]}):
+            sizes[split], lines[split] = (len(first.images), first.num_captions), found
+    if not lines:
+        raise InputError("tasks: no metric has a query in all runs")
     return Comparison(
         systems=tuple(systems), lines=lines, sizes=sizes, keys=differing_keys(systems), notes=tuple(notes)
     )
@@ -288,7 +292,7 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Met
         for each in defined.values()
         for other in each[1:]
     ]
-    results = iter(bootstrap_all(effects, replicates=REPLICATES))
+    results = iter(bootstrap_all(effects, replicates=REPLICATES) if effects else ())
     lines = []
     for key, each in defined.items():
         drawn = list(itertools.islice(results, len(each) - 1))

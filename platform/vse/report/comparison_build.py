@@ -29,7 +29,7 @@ from vse.stages.measuring.stage import Measured, MeasureWork, all_kept, carry_ou
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.run_journal import read_origin
+from vse.training.run_journal import finished, read_origin
 from vse.workspace.layout import Workspace
 
 TOGETHER, APART = "together", "apart"
@@ -93,6 +93,9 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     measured = dict[str, Measured]()
     for runs in _by_fold(systems):
         measured |= measured_alike(runs, workspace, options.tasks, options.measure)
+    for name, each in measured.items():
+        if not each.outcomes:
+            raise InputError(f"runs={name}: tasks={','.join(options.tasks)} have no numbers of this run to compare")
     keys = comparable(measured[systems[0].runs[0].name])
     return compare(systems, {run: each.outcomes for run, each in measured.items()}, keys, notes)
 
@@ -150,14 +153,14 @@ def compared_run(run: Folder, workspace: Workspace) -> Compared:
     """A run of a comparison. Raises InputError if it is not trained to its end."""
     found = _finished(run, workspace)
     if found is None:
-        raise InputError(f"runs={run.name}: holds no finished checkpoint; train it with jobs/train.py")
+        raise InputError(f"runs={run.name}: is not trained to its end; run the command that started it again")
     return found
 
 
 def _finished(run: Folder, workspace: Workspace) -> Compared | None:
     """A run and what it started from; None if it was removed or is not trained to its end."""
     best = Checkpoints(run.child("checkpoints")).best()
-    if best is None:
+    if best is None or finished(run) is None:
         return None
     origin, config = read_origin(run), read_config(best)
     before = config.train.warm_start if config.train.finetune else ""

@@ -39,6 +39,7 @@ from vse.text.components import Components
 from vse.workspace.layout import Workspace
 
 PAGE = "gallery.html"
+ONE_FOLD = "a gallery shows one fold; name a protocol of one fold"
 TASKS = ("retrieval", "attacks")
 TO_IMAGE, TO_CAPTION = "sentence to images", "image to sentences"
 
@@ -106,10 +107,15 @@ class RunAnswers:
     Args:
         context: Of the split, in one fold.
         components: Of a text of the split or of its adversaries.
+
+    Raises:
+        InputError: The protocol has several folds.
     """
 
     def __init__(self, context: Context, components: Callable[[str], Components]) -> None:
         self.context, self.components = context, components
+        if len(context.folds) != 1:
+            raise InputError(f"measure.protocol: {ONE_FOLD}")
         (self.fold,), (counter,) = context.folds, context.counters
         self.images, self.captions = context.encoded(self.fold)
         result = counter.result()
@@ -215,8 +221,6 @@ def build_gallery(request: Request) -> str:
     workspace.check_writable()
     (part,) = plan.parts
     answers = [_answers(plan, number, part) for number in range(len(plan.members.each))]
-    if len(answers[0].context.folds) != 1:
-        raise InputError("measure.folds, measure.protocol: a gallery shows one fold; name a protocol of one fold")
     first, names = answers[0], [member.name for member in plan.members.each]
     worst = {pool: [k for k, _ in worst_queries(ranks, options.failures)] for pool, ranks in first.ranks.items()}
     failures = [each for pool, queries in worst.items() for each in _shown(answers, pool, queries, options.top)]
@@ -270,6 +274,8 @@ def foresee_gallery(request: Request) -> Iterator[str]:
 def _checked(workspace: Workspace, options: GalleryOptions) -> list[Any]:
     if len(options.measure.splits) != 1:
         raise InputError("measure.splits: a gallery shows one split")
+    if options.measure.folds > 1:
+        raise InputError(f"measure.folds={options.measure.folds}: {ONE_FOLD}")
     if len(set(options.runs)) != len(options.runs):
         raise InputError("runs: a run is named twice")
     return [workspace.existing("runs", name, "runs") for name in options.runs or ("",)]

@@ -25,9 +25,10 @@ def read_reported(workspace: Workspace, name: str) -> ReportedRun:
     """Everything that a report shows of a run. Raises InputError if it is an ensemble, absent, or without numbers."""
     _refuse_ensemble(workspace, name)
     run = workspace.existing("runs", name, "runs")
-    metrics, config, sizes = run_metrics(run), run.read_json("config.json"), run_sizes(run)
+    metrics = run_metrics(run)
     if not metrics:
         raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
+    config, sizes = run.read_json("config.json"), run_sizes(run)
     best = Checkpoints(run.child("checkpoints")).best()
     records = "" if best is None else best.read_json("context.json")["fingerprints"].get("records", "")
     kept = workspace.root.child("datasets").names() if records else []

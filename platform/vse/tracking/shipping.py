@@ -38,7 +38,7 @@ from vse.workspace.redaction import redact_text
 log = logging.getLogger(__name__)
 
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
-_DEPTHS += ("comparisons/*",)
+_DEPTHS += ("comparisons/*", "galleries/*")
 Pending = dict[tuple[str, str], PendingRun]  # by (experiment, run)
 _BUSY = "another job is shipping this workspace"
 PAUSES = 10  # minimum pause between passes, in units of the time that reading all journals takes

@@ -43,6 +43,7 @@ def test_files_are_looked_for_first(tmp_path: Path, capsys: pytest.CaptureFixtur
         (f"captions={tmp_path}/a.txt,{tmp_path}/b.txt", f"captions={tmp_path}/b.txt: no such file"),
         (f"captions={tmp_path}", f"captions={tmp_path}: no such file"),
         (f"lexicon={tmp_path}/a.txt", f"lexicon={tmp_path}/a.txt: no such folder"),
+        ("out=s3://bucket/b.txt", "out=s3://bucket/b.txt: name a local file; it can be copied there afterwards"),
         (f"out={tmp_path}", f"out={tmp_path}: is a folder; name a file in it"),
         (f"models={tmp_path}/a.txt/x", f"models={tmp_path}/a.txt/x: {tmp_path}/a.txt is not a folder"),
     ):

@@ -43,6 +43,8 @@ def test_the_longer_command_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["trian"], "vse: trian: no such command; did you mean train?"),
         (["sweep", "seed=1"], "vse: sweep: no such command; expected one of sweep alpha, "),
+        ([""], "vse: : no such command; "),
+        (["sweep", ""], "vse: sweep: no such command; expected one of sweep alpha, "),
         (["--nothing"], "vse: --nothing: no such command; see vse --help"),
     ],
 )

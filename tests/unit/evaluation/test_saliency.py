@@ -197,5 +197,12 @@ def test_a_figure_has_a_block_for_each_picture() -> None:
     sizes = [PIL.Image.open(io.BytesIO(each)).size for each in (small, large)]
     assert sizes[0][0] == sizes[1][0]
     assert sizes[1][1] > 1.5 * sizes[0][1]
+    many = SaliencyBlock(picture(20, 30), "image 3", [SaliencyRow(f"caption {k}", [with_words] * 2) for k in range(12)])
+    few = SaliencyBlock(picture(20, 30), "image 3", many.rows[:2])
+    heights = [PIL.Image.open(io.BytesIO(draw_saliency([each], ["first", "second"]))).height for each in (few, many)]
+    assert heights[1] > 3000
+    assert heights[1] == pytest.approx(6 * heights[0], rel=0.15)
+    lowest = np.asarray(PIL.Image.open(io.BytesIO(draw_saliency([many], ["a", "b"]))).convert("L"))[-200:]
+    assert 0.3 < (lowest > 250).mean() < 1  # white with the last row, not black
     white = heat_map(np.eye(4), None, (40, 40), "features")
     assert white.size == (40, 40)

@@ -75,12 +75,13 @@ def test_products_of_exported_vectors_are_the_scores_of_the_run(
 def test_a_folder_of_pictures(place: Workspace, runs: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for k in range(6):
-        open_image(f"scene:seed=7,split=test,index={k},drawing=plain,size=112").save(tmp_path / "deep" / f"{k}.png")
+        name = f"{k}.png" if k else "0\udce9.png"  # a byte that is no UTF-8
+        open_image(f"scene:seed=7,split=test,index={k},drawing=plain,size=112").save(tmp_path / "deep" / name)
     (tmp_path / "broken.jpg").write_bytes(b"no picture")
     options = IndexOptions(run=runs["vsepp"], images=str(tmp_path), lists=2, probes=2)
     exported = export_index(place, options)
     rows, vectors = vectors_in(exported.folder.local(), "images")
-    assert rows == [{"id": f"deep/{k}.png"} for k in range(6)]
+    assert rows == [{"id": f"deep/{k}.png" if k else r"deep/0\udce9.png"} for k in range(6)]
     assert list(exported.rejects) == ["broken.jpg"]
     assert exported.numbers["images/recall@10"] == pytest.approx(1)
     assert "each picture among the others" in exported.lines[0]
@@ -123,8 +124,11 @@ def test_what_cannot_be_exported_is_one_line(
     order = train(place, "vsepp_tiny", model="order").run
     with pytest.raises(InputError, match="the score of family order is not the inner product"):
         list(check_export(place, IndexOptions(run=order)))
-    with pytest.raises(InputError, match=r"lists=9: images has 5 vectors; at most one list for each"):
-        export_index(place, IndexOptions(run=runs["vsepp"], lists=9, probes=1))
+    for do in (export_index, lambda *given: list(check_export(*given))):
+        before = sorted((place.root.local() / "exports").glob("*"))
+        with pytest.raises(InputError, match=r"lists=9: images has 5 vectors; at most one list for each"):
+            do(place, IndexOptions(run=runs["vsepp"], lists=9, probes=1))
+        assert sorted((place.root.local() / "exports").glob("*")) == before
     with pytest.raises(InputError, match="no split"):
         export_index(place, IndexOptions(run=runs["vsepp"], split="absent"))
 

@@ -170,6 +170,18 @@ def test_other_images_are_refused():
         compare(systems, found, KEYS)
 
 
+def test_a_run_without_numbers_of_a_split_is_named():
+    with pytest.raises(InputError, match="runs: b has no numbers of test"):
+        compare(systems_of([run("a"), run("b", optim__lr=0.5)]), {"a": {"test": outcomes(0.3)}, "b": {}}, KEYS)
+
+
+def test_where_no_metric_has_a_query_nothing_is_compared():
+    measured = {name: {"test": _without_pairs(outcomes(0.3))} for name in ("a", "b")}
+    pairs = {"test": [key for key in KEYS["test"] if key.metric.name == "attack_object/pair_accuracy"]}
+    with pytest.raises(InputError, match="tasks: no metric has a query in all runs"):
+        compare(systems_of([run("a"), run("b", optim__lr=0.5)]), measured, pairs)
+
+
 def test_a_metric_that_asks_nothing_has_no_line():
     measured = {name: {"test": _without_pairs(outcomes(0.3))} for name in ("a", "b")}
     found = compare(systems_of([run("a"), run("b", optim__lr=0.5)]), measured, KEYS)

@@ -164,3 +164,6 @@ def test_runs_on_folds_are_measured_and_compared(workspace: Workspace) -> None:
     assert list(comparison.keys) == ["model.dim"]
     rsum = next(line for line in comparison.lines["test"] if line.metric.name == "rsum")
     assert all(0 < value <= 600 for value in rsum.values)
+    workspace.run(names[1]).delete("result.json")  # as while it trains
+    with pytest.raises(InputError, match=f"^runs={names[1]}: is not trained to its end; run the command that started"):
+        compare_runs(workspace, CompareOptions(runs=tuple(names), tasks=("retrieval",)))

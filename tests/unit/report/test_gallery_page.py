@@ -13,8 +13,10 @@ from vse.cli.command import Request
 from vse.errors import InputError
 from vse.report.gallery_page import PAGE, GalleryOptions, build_gallery, foresee_gallery
 from vse.stages import pipeline
+from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.stage import measure
 from vse.stages.trained import encode_split, load_run
+from vse.tracking.shipping import Shipper
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 
@@ -57,6 +59,7 @@ def shown(page: str, heading: str) -> list[str]:
 
 
 def test_every_tag_is_closed_and_the_page_needs_no_other_file(page: str) -> None:
+    assert re.search(r'<li class="[a-z]*" title="[^"&]+ [^"&]+">', page)  # a caption, whole
     outline = Outline(page.replace("<!doctype html>", ""))
     assert not outline.links
     assert "Failures: the worst ranks first" in outline.text
@@ -108,6 +111,7 @@ def test_the_page_becomes_an_artifact_of_a_row_in_mlflow(place: Workspace, runs:
     assert state.tags["kind"] == "gallery"
     assert state.params["runs"] == ",".join(runs)
     assert [path for path, _ in state.artifacts] == [PAGE]
+    assert Shipper(place.root.uri).ship(wait=10).runs == len(runs) + len(folders)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +127,13 @@ def test_wrong_requests_end_in_one_line(place: Workspace, runs: tuple[str, ...],
     assert str(error.value).startswith(line)
 
 
-def test_a_run_named_twice_is_refused_by_the_dry_run_too(place: Workspace, runs: tuple[str, ...]) -> None:
+def test_what_a_dry_run_refuses_too(place: Workspace, runs: tuple[str, ...]) -> None:
+    folds = {"runs": runs[:1], "measure": MeasureOptions(folds=2)}
     for do in (build_gallery, lambda request: list(foresee_gallery(request))):
         with pytest.raises(InputError, match=r"^runs: a run is named twice$"):
             do(request(place, runs=(runs[0], runs[0])))
+        with pytest.raises(InputError, match=r"^measure.folds=2: a gallery shows one fold; name a protocol of one"):
+            do(request(place, **folds))
 
 
 def test_measuring_is_not_disturbed(place: Workspace, runs: tuple[str, ...], page: str) -> None:

@@ -16,15 +16,17 @@ from tests.unit.report.keys import keyed
 from tests.unit.report.pages import PROVENANCE, SVG, Outline
 from tests.unit.report.responses import full_grid, one_at_a_time
 from tests.unit.report.results import made_up
+from vse.errors import InputError
 from vse.report.alpha_figure import alpha_figure
 from vse.report.alpha_page import alpha_page
 from vse.report.comparison_page import comparison_figure
 from vse.report.page import count, render, signed
 from vse.report.published_page import ReportedRun
 from vse.report.response_figures import interaction_figure, response_figure
-from vse.report.runs_page import runs_page
+from vse.report.runs_page import read_reported, runs_page
 from vse.report.style import VARIABLES, inline
 from vse.report.tables import alpha_table
+from vse.workspace.layout import Workspace
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -101,6 +103,13 @@ def test_metrics_stand_in_the_order_in_which_they_are_read() -> None:
         ["attacks: test", ""],
         ["object attack, R@1", "1.0", "–"],
     ]
+
+
+def test_a_run_that_waits_for_its_workers_has_no_numbers(tmp_path: Path) -> None:
+    workspace = Workspace.open(str(tmp_path))
+    workspace.run("waits").write_text("preset.json", "{}")
+    with pytest.raises(InputError, match=r"^runs=waits: has no numbers yet; finish it with jobs/train.py$"):
+        read_reported(workspace, "waits")
 
 
 def test_runs_on_other_data_have_a_table_of_their_own() -> None:
