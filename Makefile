@@ -44,11 +44,11 @@ ui: install  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 	uri=$$($(RUN) -c "import sys; from vse.tracking.shipping import embedded_uri; print(embedded_uri(sys.argv[1]))" "$$WORKSPACE") && \
 	MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false $(BIN) -m mlflow ui --app-name vse --backend-store-uri "$$uri" --host 127.0.0.1 --port $(PORT) --workers 1
 
-test: install-dev  ## what starts no process and no server: minutes
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not process and not slow and not benchmark" $(ARGS)
+test: install-dev  ## what takes less than a second and starts no process and no server: five minutes
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not seconds and not process and not slow and not benchmark" $(ARGS)
 
-test-process: install-dev  ## what starts processes, servers or Ray
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "process and not slow and not benchmark" $(ARGS)
+test-process: install-dev  ## what takes seconds, or starts processes, servers or Ray
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "(seconds or process) and not slow and not benchmark" $(ARGS)
 
 test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)
@@ -58,7 +58,7 @@ test-all: test test-process test-slow  ## every test
 lint: install-dev  ## style, formatting and types
 	$(BIN) -m ruff check .
 	$(BIN) -m ruff format --check .
-	$(BIN) -m pyright --pythonpath $(BIN)
+	$(BIN) -m pyright --pythonpath $(BIN) --threads
 
 docs: install-dev  ## the documentation, as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict --quiet

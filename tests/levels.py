@@ -1,20 +1,24 @@
-"""Levels of tests: only those marked `process` may start processes, servers or Ray, which `make test` leaves out.
+"""Levels of tests: `make test` leaves out those marked `process`, which may start processes, servers or Ray, and
+those marked `seconds`, which take a second or more.
 
-The mark is held by an audit hook: a test without it that starts something fails and says so.
+A test without a mark that starts something, or computes for many seconds, fails and says so.
 """
 
 import sys
+import time
 from collections.abc import Generator
 from typing import Any
 
 import pytest
 
 LEVELS = ("process", "slow", "benchmark")
+MOST_SECONDS = 15.0  # of computing: fifteen times what a test without a mark may take on a quiet machine
 SERVERS = ("s3_server", "s3_proxy")  # fixtures; whoever uses one is marked
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 # What provenance and the modules `platform` and `ctypes` of Python ask, and matplotlib when it first looks for fonts.
 ALLOWED = ("git", "uname", "ldconfig", "fc-list")
 
+BEGUN = pytest.StashKey[float]()
 _started: list[str] = []
 
 
@@ -47,12 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """Count from here, fixtures of the whole file included."""
     _started.clear()
+    item.stash[BEGUN] = time.process_time()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that started something and has no mark."""
+    """Fail a test that started something or took long and has no mark."""
     yield
+    seconds = time.process_time() - item.stash[BEGUN]
+    if seconds > MOST_SECONDS and not any(item.get_closest_marker(level) for level in ("seconds", *LEVELS)):
+        pytest.fail(f"this test computes for {seconds:.0f} s: mark it `seconds`", pytrace=False)
     if _started and not any(item.get_closest_marker(level) for level in LEVELS):
         pytest.fail(f"this test starts {_started[0]}: mark it `process`", pytrace=False)

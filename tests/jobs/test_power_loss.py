@@ -104,6 +104,7 @@ def cut(root: Path, pattern: str, how: str) -> Path:
     return path
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("how", CUTS)
 @pytest.mark.parametrize("pattern", [*DATA, *RUN])
 def test_what_was_cut_is_made_again(done: tuple[Path, dict[str, Any]], copied: Path, pattern: str, how: str) -> None:
@@ -117,6 +118,7 @@ def test_what_was_cut_is_made_again(done: tuple[Path, dict[str, Any]], copied: P
         assert not path.exists() or path.read_bytes() != damaged
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("how", CUTS)
 @pytest.mark.parametrize("pattern", [p for p in RUN if "checkpoints" in p])
 def test_a_stopped_run_with_a_cut_checkpoint(

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from vse import registry
 pytestmark = pytest.mark.process
 
 assert vse.models
+SEVERAL = (2, pytest.param(3, marks=pytest.mark.slow))
 CASES = {workers: tuple(distributed_worker.cases(registry.names("family"), workers)) for workers in (1, 2, 3)}
 
 
@@ -45,17 +47,23 @@ def _ended(processes: list[subprocess.Popen[str]], seconds: float = 120) -> list
     return [output.strip() for output in outputs]
 
 
+class Numbers(dict[tuple[int, int], Any]):
+    """(workers, rank) -> case -> name -> tensor, of processes that run once for all tests that ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __missing__(self, asked: tuple[int, int]) -> Any:
+        workers, store = asked[0], self.folder / f"store-{asked[0]}"
+        _ended([_start([str(rank), str(workers), str(store), str(self.folder)]) for rank in range(workers)])
+        for rank in range(workers):
+            self[workers, rank] = torch.load(self.folder / f"{workers}-{rank}.pt", weights_only=True)
+        return self[asked]
+
+
 @pytest.fixture(scope="session")
 def numbers(tmp_path_factory):
-    """(workers, rank) -> case -> name -> tensor, of processes that ran once for all tests."""
-    folder = tmp_path_factory.mktemp("distributed")
-    found = {}
-    for workers in (1, 2, 3):
-        store = folder / f"store-{workers}"
-        _ended([_start([str(rank), str(workers), str(store), str(folder)]) for rank in range(workers)])
-        for rank in range(workers):
-            found[workers, rank] = torch.load(folder / f"{workers}-{rank}.pt", weights_only=True)
-    return found
+    return Numbers(tmp_path_factory.mktemp("distributed"))
 
 
 @pytest.mark.parametrize("stale", [False, True])
@@ -76,7 +84,10 @@ def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
         assert outputs == ["epoch 3"] * 2
 
 
-@pytest.mark.parametrize(("workers", "case"), [(w, case) for w in (2, 3) for case in CASES[w]])
+@pytest.mark.parametrize(
+    ("workers", "case"),
+    [*((2, case) for case in CASES[2]), *(pytest.param(3, case, marks=pytest.mark.slow) for case in CASES[3])],
+)
 def test_workers_equal_one_process(numbers, case, workers):
     alone = numbers[1, 0][case]
     assert any(name.startswith("weight") for name in alone)
@@ -104,7 +115,7 @@ def test_the_comparison_is_not_empty(numbers, case):
         assert float(alone["1 loss rel_word"]) == 0
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", SEVERAL)
 @pytest.mark.parametrize("case", distributed_worker.VALIDATED)
 def test_validation_is_shared_and_gives_the_numbers_of_one_process(numbers, workers, case):
     whole = dict(numbers[1, 0][f"validation {case}"])
@@ -117,7 +128,7 @@ def test_validation_is_shared_and_gives_the_numbers_of_one_process(numbers, work
     assert all(each == whole for each in found)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", SEVERAL)
 def test_gather_of_unequal_shares(numbers, workers):
     total = workers * (workers + 1) / 2
     for rank in range(workers):

@@ -59,6 +59,7 @@ def differences(found: Curve, wanted: Curve) -> list[str]:
     ]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_committed_curve_is_replayed(workspace: Any, name: str) -> None:
     revision, expected = committed(file_of(name).read_text())

@@ -171,6 +171,7 @@ CASES = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_gradients(case):
     options = CASES[case]

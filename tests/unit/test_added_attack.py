@@ -55,6 +55,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ATTACKS, NAME, Attack(name=NAME, draw=at_some_time))
 
 
+@pytest.mark.seconds
 def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adversaries that were kept before lack it: others are made, the same of every other attack."""
     material = pipeline.prepare(CONFIG, workspace)
@@ -71,6 +72,7 @@ def test_it_is_made_beside_the_others(workspace: Workspace, monkeypatch: pytest.
         assert any(text.startswith(f"{plain} at {time}") for time in TIMES)
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("added")
 def test_it_is_measured_and_counts_in_sums(workspace: Workspace) -> None:
     config = override(CONFIG, {"train.epochs": 1, "model.dim": 32})
@@ -98,6 +100,7 @@ def test_alpha_is_chosen_with_it() -> None:
     assert choose_alpha([curve]) == 0.5
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("added")
 def test_pages_and_figures_show_it() -> None:
     results = made_up()
@@ -114,6 +117,7 @@ def test_pages_and_figures_show_it() -> None:
     assert [text for text in texts(svg) if text in ATTACKS] == list(ATTACKS)
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("added")
 def test_more_attacks_than_hues_are_told_apart_as_far_as_these_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(8):
@@ -139,6 +143,7 @@ def test_decorators_register_behind_the_attacks_of_the_paper(monkeypatch: pytest
         attack(NAME)(at_some_time)
 
 
+@pytest.mark.seconds
 def test_a_contrast_attack_is_made_and_has_a_class_of_its_own(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

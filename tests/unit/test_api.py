@@ -36,6 +36,7 @@ def test_every_public_name_is_documented() -> None:
         vse.__getattr__("nothing")
 
 
+@pytest.mark.seconds
 def test_the_examples_of_the_docstrings_run(run: vse.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(run.workspace.root.uri).parent)
     names = {"vse": vse}
@@ -48,6 +49,7 @@ def test_the_examples_of_the_docstrings_run(run: vse.Run, monkeypatch: pytest.Mo
             assert failures.failed == 0, function
 
 
+@pytest.mark.seconds
 def test_a_finished_run_is_not_trained_again(run: vse.Run) -> None:
     again = vse.train(
         vse.preset("vsepp_tiny", **{"train.epochs": 1}), run.workspace, on_epoch=lambda _: pytest.fail("trained again")
@@ -59,6 +61,7 @@ def test_a_finished_run_is_not_trained_again(run: vse.Run) -> None:
     assert run.history[0]["val/rsum"] == run.metrics["val/rsum"]
 
 
+@pytest.mark.seconds
 def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
     from PIL import Image
 
@@ -69,6 +72,7 @@ def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
     np.testing.assert_allclose(scores, images @ captions.T, atol=1e-5)
 
 
+@pytest.mark.seconds
 def test_a_split_has_images_that_can_be_opened_and_encoded(run: vse.Run) -> None:
     test = run.split("test")
     assert len(test.captions) == len(test.caption_to_image)
@@ -82,6 +86,7 @@ def test_a_split_has_images_that_can_be_opened_and_encoded(run: vse.Run) -> None
     assert 100 * first.any(1).mean() == pytest.approx(vse.evaluate(run)["test/i2t/r1"])
 
 
+@pytest.mark.seconds
 def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
     frame = vse.adversarial_captions(run)
     assert list(frame) == ["attack", "image", "caption", "adversary"]
@@ -93,6 +98,7 @@ def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
     assert counted == sum(row["attack"] == "object" for row in rows)
 
 
+@pytest.mark.seconds
 def test_runs_are_compared_with_the_first(run: vse.Run) -> None:
     other = vse.train("vsepp_tiny", run.workspace, train__epochs=1, seed=1)
     frame = vse.compare([run, other])

@@ -28,6 +28,7 @@ INDEX_ADDRESS = re.compile(r"pypi[.]org|--index[-]url|--extra[-]index|--find[-]l
 OF_ONE_MACHINE = re.compile(r"(?<![\w.])/wor[k]/|/roo[t]/")
 
 
+@pytest.mark.seconds
 def test_imports_point_one_way() -> None:
     assert sorted(set(breaches(PACKAGE))) == []
 
@@ -90,6 +91,7 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path, file: str, source: str) ->
     assert list(breaches(tmp_path)) == []
 
 
+@pytest.mark.seconds
 def test_no_modules_import_each_other() -> None:
     assert circles(PACKAGE) == []
 
@@ -149,6 +151,7 @@ def finished(text: str) -> bool:
     return UNFINISHED.search(text) is None
 
 
+@pytest.mark.seconds
 def test_nothing_is_left_for_later() -> None:
     assert [str(path) for path in SOURCES if not finished(path.read_text(encoding="utf-8"))] == []
     assert not finished("raise NotImplemented" + "Error")

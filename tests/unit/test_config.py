@@ -240,6 +240,7 @@ def test_equal_numbers_have_equal_fingerprints():
     assert fingerprint({"clip": 0.0}) != fingerprint({"clip": 0})
 
 
+@pytest.mark.seconds
 @given(runs)
 def test_plain_data_and_back_is_the_same(run: Run) -> None:
     data = json.loads(json.dumps(to_dict(run)))
@@ -249,6 +250,7 @@ def test_plain_data_and_back_is_the_same(run: Run) -> None:
     assert validate(back) is back
 
 
+@pytest.mark.seconds
 @given(runs)
 def test_every_leaf_survives_the_command_line(run: Run) -> None:
     """`flatten` -> JSON text as a user would type it -> `override`; texts that read as other types stay texts."""

@@ -234,6 +234,7 @@ def test_the_data_of_the_examples_are_read(tmp_path: Path):
     assert [(caption.id, caption.text) for caption in records.captions] == [("7", "A dog runs.")]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("preset", "shape"), [("vsepp", (40, 8)), ("univse", (40, 3, 8))])
 def test_rows_of_an_array_with_any_number_of_captions_are_trained_on(
     tmp_path: Path, preset: str, shape: tuple[int, ...]
@@ -263,6 +264,7 @@ def test_the_families_of_backbones_are_listed():
     assert tuple(re.findall(r"\b(?!and\b)\w+", listed)) == FAMILIES
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("page", ["README.md", "docs/guides/use-it-from-python.md"])
 def test_the_examples_from_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str):
     """On fewer images, in a folder of its own."""
@@ -279,6 +281,7 @@ def test_the_examples_from_python_run(tmp_path: Path, monkeypatch: pytest.Monkey
         assert names["scores"][0, 0] == pytest.approx((names["pictures"] @ names["sentences"].T).item(), abs=1e-5)
 
 
+@pytest.mark.seconds
 def test_what_is_said_of_results_in_pandas_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The columns of outcomes and the snippet, on a run that was evaluated."""
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,7 @@ PAGES = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("pages", "least"), [("findings", 9), ("evidence", 150)])
 def test_intervals_in_tables_are_the_committed_ones(pages: str, least: int) -> None:
     lines = [line for page in PAGES[pages] for line in page.read_text(encoding="utf-8").splitlines()]

@@ -52,6 +52,7 @@ def breaches(text: str) -> list[str]:
     return [f"{match.group()!r} -> {plain}" for phrase, plain in PHRASES.items() for match in re.finditer(phrase, text)]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("folder", sorted({path.parent for path in SOURCES}), ids=lambda f: str(f.relative_to(ROOT)))
 def test_sources_avoid_phrases(folder: Path) -> None:
     lines = [
@@ -70,6 +71,7 @@ def test_pages_avoid_phrases(page: Path) -> None:
     assert breaches(text) == []
 
 
+@pytest.mark.seconds
 def test_names_of_classes_and_modules_are_specific() -> None:
     classes = [
         f"{path.relative_to(ROOT)}:{node.lineno}: class {node.name}"
@@ -80,6 +82,7 @@ def test_names_of_classes_and_modules_are_specific() -> None:
     assert classes + [str(path.relative_to(ROOT)) for path in SOURCES if path.stem in MODULES] == []
 
 
+@pytest.mark.seconds
 def test_names_of_variables_are_nouns() -> None:
     names = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {name}"

@@ -11,7 +11,7 @@ from tests.levels import started
 ROOT = Path(__file__).parents[2]
 
 A_FILE = """
-import socket, subprocess, sys
+import socket, subprocess, sys, time
 import pytest
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,18 @@ def test_server(server):
 @pytest.mark.process
 def test_marked():
     subprocess.run([sys.executable, "-c", ""], check=True)
+
+def compute():
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+
+def test_long():
+    compute()
+
+@pytest.mark.seconds
+def test_marked_as_long():
+    compute()
 """
 
 
@@ -54,12 +66,15 @@ def test_events_that_need_the_mark(event: str, args: tuple[object, ...], what: s
 @pytest.mark.process
 def test_a_test_without_the_mark_fails(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
+        "from tests import levels\n"
         "from tests.levels import pytest_collection_modifyitems, pytest_runtest_setup, pytest_runtest_teardown\n"
+        "levels.MOST_SECONDS = 0.2\n"
     )
     (tmp_path / "test_file.py").write_text(A_FILE)
     options = ["-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path), "-W", "ignore"]
     command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     errors = [line.split()[1].split("::")[1] for line in done.stdout.splitlines() if line.startswith("ERROR")]
-    assert errors == ["test_process", "test_server"], done.stdout + done.stderr
-    assert "mark it `process`" in done.stdout
+    assert errors == ["test_process", "test_server", "test_long"], done.stdout + done.stderr
+    assert done.stdout.count("mark it `process`") >= 2
+    assert "mark it `seconds`" in done.stdout

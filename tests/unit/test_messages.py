@@ -44,6 +44,7 @@ def raised() -> Iterator[str]:
                         yield text
 
 
+@pytest.mark.seconds
 def test_every_listed_text_is_one_of_the_code() -> None:
     texts = {text for tree in sources() for node in ast.walk(tree) if (text := literal(node))}
     assert [phrase for phrase in phrases() if not any(phrase in text for text in texts)] == []

@@ -34,6 +34,8 @@ from vse.storage.folder import Folder
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 8, "data.num_shifted": 4, "model.dim": 32}
 SIZES |= {"train.epochs": 2, "train.batch_size": 64, "train.precision": "float64"}
 
@@ -199,6 +201,7 @@ def test_a_network_gives_features_on_a_gpu() -> None:
 
 @pytest.mark.parametrize("noise", [0.15, 0.5])
 @pytest.mark.parametrize("dense_above", [-1.0, 2.0])
+@pytest.mark.slow
 def test_every_alpha_is_scored_on_a_gpu_as_on_a_cpu(
     noise: float, dense_above: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

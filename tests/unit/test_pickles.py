@@ -33,6 +33,7 @@ ALLOWED = {
 }
 
 
+@pytest.mark.seconds
 def test_no_source_loads_what_may_run() -> None:
     found = {}
     for room in ("platform/vse", "jobs", "search_spaces"):
@@ -191,6 +192,7 @@ def test_a_trap_that_is_loaded_shows(tmp_path: Path) -> None:
             mark.rmdir()
 
 
+@pytest.mark.seconds
 def test_a_refusal_reaches_the_reader(whole: Path, tmp_path: Path) -> None:
     """The traps are met, not passed by: an intact copy is read, one with a trap as weights is refused."""
     for name in ("intact", "trapped"):

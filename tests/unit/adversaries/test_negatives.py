@@ -151,6 +151,7 @@ def test_an_empty_pool_or_batch_draws_nothing():
     assert _one_image(3, 2, [4]).objects(np.zeros((0, 0), dtype=np.int64), none, none, 0).shape == (0, 0, 2)
 
 
+@pytest.mark.seconds
 def test_no_caption_of_the_image_says_a_negative_of_a_noun():
     """On rendered scenes, whose nouns have up to three adjectives, of which one is the attribute."""
     parser = shared_parser(Parser.Config())

@@ -71,6 +71,7 @@ def test_accuracies_count_cells_that_show_something():
     assert max(blind[kind] for kind in ("noun", "colour")) < 0.5
 
 
+@pytest.mark.slow
 def test_training_learns_and_is_the_same_twice():
     config = PretrainingConfig(rounds=1, images=128, batch=16)
     losses = []

@@ -20,6 +20,7 @@ def treebank(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_trained_pipeline_loads_parses_and_is_the_same_twice(treebank, tmp_path):
     lines: list[str] = []
     reports = [train(treebank, tmp_path / name, TINY, say=lines.append) for name in ("one", "two")]

@@ -75,6 +75,7 @@ def keys_of(given: Mapping[str, Any]) -> dict[str, str]:
     return {key: as_typed(value) for key, value in {**flatten(given["options"]), **config}.items()}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", NAMES)
 def test_a_key_of_other_jobs_names_them(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
@@ -98,6 +99,7 @@ def test_a_key_of_other_jobs_names_them(
             assert any(has_key(each, key) for each in (theirs["options"], *configs)), told
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", NAMES)
 def test_a_misspelled_key_is_told_as_the_command_takes_it(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
@@ -114,6 +116,7 @@ def test_a_misspelled_key_is_told_as_the_command_takes_it(
                 assert f"did you mean {key}?" in told, told
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["train", "extract_features"])
 def test_keys_and_names_of_components(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
@@ -137,6 +140,7 @@ def test_keys_and_names_of_components(
     assert "a network goes by" not in this.told("features.backbone=resnet5")
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["train", "sweep_alpha", "sweep_eta"])
 def test_presets_that_are_told_are_accepted(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]

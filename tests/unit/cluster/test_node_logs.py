@@ -72,6 +72,7 @@ def test_credentials_are_redacted(session: Path, tmp_path: Path) -> None:
     assert kept.endswith(b"ended\n")
 
 
+@pytest.mark.seconds
 def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path) -> None:
     target, known, log = Folder.open(tmp_path / "kept"), dict[str, CopiedFile](), session / "logs" / "raylet.out"
     log.write_bytes(bytes(node_logs.LONG + 1))
@@ -108,6 +109,7 @@ def raylet(session: Path, tmp_path: Path) -> Iterator[socket.socket]:
         yield found
 
 
+@pytest.mark.seconds
 def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
     thread = threading.Thread(target=follow, args=(str(tmp_path / "w"), tmp_path / "ray", 0.05))
     thread.start()

@@ -80,6 +80,7 @@ def test_a_source_applies_limit_and_folds() -> None:
         _Toy(SourceConfig(fold=1)).describe()
 
 
+@pytest.mark.seconds
 @given(st.integers(1, 30), st.integers(1, 10), st.integers(1, 10), st.integers(3, 7))
 def test_every_image_is_tested_once_and_validated_once(train: int, val: int, test: int, folds: int) -> None:
     records = _records(train, val, test)

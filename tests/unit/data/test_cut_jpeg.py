@@ -44,6 +44,7 @@ def survivors(data: bytes, cuts: range) -> list[int]:
     return read
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_all_cuts_only_those_of_the_end_marker_are_read(kind: str) -> None:
     data = encoded(picture(), **KINDS[kind])

@@ -146,6 +146,7 @@ def test_what_cannot_be_a_data_set_of_regions(tmp_path: Path) -> None:
         _records(proposals=str(tmp_path / "boxes.npz"))
 
 
+@pytest.mark.seconds
 def test_no_split_may_lack_many_proposals(tmp_path: Path) -> None:
     """The test split is small: without its proposals R@k would be of few photographs."""
     scenes = Scenes.Config(num_train=60, num_val=2, num_test=3, num_shifted=0)

@@ -158,6 +158,7 @@ def drawn(folder: Path, images: list[str], **changes: Any) -> Mapping[str, str]:
     return {image.id: image.split for image in records.images}
 
 
+@pytest.mark.seconds
 def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
     images = [f"{k}.jpg" for k in range(3000)]
     few = drawn(tmp_path, images[:1000])

@@ -38,6 +38,7 @@ def mixed(texts, alpha, renormalise):
     return {"u": unit(both) if renormalise else both}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("renormalise", [True, False])
 @pytest.mark.parametrize("noise", [0.15, 0.5])
 @pytest.mark.parametrize("dense_above", [-1.0, 0.12, 2.0])

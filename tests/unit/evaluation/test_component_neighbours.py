@@ -23,6 +23,8 @@ from vse.evaluation.tasks.component_neighbours import ComponentNeighboursTask
 from vse.text.lexicon.lexicon import Lexicon
 from vse.text.lexicon.wordnet import read_wordnet
 
+pytestmark = pytest.mark.seconds
+
 # Of the database: cat, dog and poodle are animals, a sofa is a couch, and a zebra is not listed.
 NOUNS = ("dog", "cat", "poodle", "sofa", "couch", "idea", "plan", "knife", "zebra")
 PARENTS = {

@@ -97,6 +97,7 @@ def values():
     return measured(ComponentSubsetsTask(), context_of(FAMILY))[0]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_each_subset_is_what_a_family_configured_with_it_scores(values, subset):
     family = configured(*subset) if subset else configured(alpha=1.0)
@@ -110,6 +111,7 @@ def test_each_subset_is_what_a_family_configured_with_it_scores(values, subset):
     assert values[f"{head(subset)}/total"] == pytest.approx(sum(sums))
 
 
+@pytest.mark.seconds
 def test_objects_join_attributes_under_their_attack_alone():
     task = ComponentSubsetsTask(ComponentSubsetsTask.Config(attribute_with_objects=False))
     values, with_objects = (measured(each, context_of(FAMILY))[0] for each in (task, ComponentSubsetsTask()))
@@ -129,6 +131,7 @@ def test_captions_are_encoded_once_and_the_family_is_left_as_it_was():
     assert FAMILY.encode_captions(text_batch(DATA.examples.texts, np.arange(3), True)).keys() == {"sentences", "bags"}
 
 
+@pytest.mark.seconds
 def test_an_ensemble_is_the_mean_of_the_subsets_of_its_members():
     other = make_family("univse", DATA.context, seed=3).eval()
     values = measured(ComponentSubsetsTask(), context_of(FAMILY, FAMILY))[0]
@@ -137,6 +140,7 @@ def test_an_ensemble_is_the_mean_of_the_subsets_of_its_members():
     assert both != pytest.approx(values)
 
 
+@pytest.mark.seconds
 def test_outcomes_make_the_numbers_again_in_folds():
     context, task = context_of(FAMILY, folds=2), ComponentSubsetsTask()
     values, _, queries = measured(task, context)

@@ -56,6 +56,7 @@ def test_ties_share_the_credit():
     assert earned(np.zeros(4), credit) == pytest.approx(credit.mean())
 
 
+@pytest.mark.seconds
 def test_scenes_know_what_is_right():
     """All words are judged. What the scene says differs from the parse by other true answers and by the parser's slips
     (1 in 500 words)."""

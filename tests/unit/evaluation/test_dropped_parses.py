@@ -18,6 +18,8 @@ from vse.text.vocabulary import build_vocabulary
 from vse.training.examples import encode_texts
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 NOUNS = ("dog", "cat", "bus", "tree", "hat")
 TEXTS = tuple(f"caption {k}" for k in range(400))
 

@@ -58,6 +58,7 @@ def mean_by_hand(three, texts):
     return torch.stack([by_hand(one[0], one[texts], a) for one, a in zip(three, ALPHAS, strict=True)]).mean(0)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("blocks", [None, Blocks(images=4, captions=7), Blocks(images=100, captions=1)])
 def test_ranks_are_those_of_the_mean_of_whole_matrices(three, blocks):
     model, caption_to_image = Ensemble(MODELS, SETTINGS), three[0][3]
@@ -76,6 +77,7 @@ def test_ranks_are_those_of_the_mean_of_whole_matrices(three, blocks):
     assert all(found.metrics() != each.metrics() for each in alone)
 
 
+@pytest.mark.seconds
 def test_attacks_are_those_of_the_mean_of_whole_matrices(three):
     caption_to_image, caption = three[0][3], three[0][4]
     true, false = mean_by_hand(three, 1), mean_by_hand(three, 2)

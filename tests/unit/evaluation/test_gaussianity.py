@@ -93,6 +93,7 @@ def test_a_fresh_discriminator_tells_what_differs_and_guesses_what_does_not():
     assert torch.equal(state, torch.random.get_rng_state())
 
 
+@pytest.mark.seconds
 def test_captions_of_one_image_do_not_give_each_other_away():
     """Five captions an image, all of the image's own code, a sample of the prior: nothing tells them from it."""
     codes, image = _normal(200, 128).repeat(5, 1), torch.arange(200).repeat(5)
@@ -101,6 +102,7 @@ def test_captions_of_one_image_do_not_give_each_other_away():
     assert fresh_accuracy(codes[:200], image[:200], steps=2) == fresh_accuracy(codes[:200], steps=2)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["jwae", "jwae_scan"])
 def test_numbers_of_a_family_are_those_of_its_codes_in_blocks_of_any_size(name, monkeypatch):
     data = synthetic(seed=5, images=9)
@@ -124,6 +126,7 @@ def test_numbers_of_a_family_are_those_of_its_codes_in_blocks_of_any_size(name, 
     assert whole["images"]["own_accuracy"] == pytest.approx(float(sum(shares)) / 2)
 
 
+@pytest.mark.seconds
 def test_codes_are_not_normalised_and_a_family_without_a_discriminator_has_none_of_its_own():
     data = synthetic(seed=5, images=9)
     free = make_family("jwae", data.context, regularizer="none").eval()

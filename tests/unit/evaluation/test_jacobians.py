@@ -106,6 +106,7 @@ def of_word(family: Any, text: str, token: int) -> float:
     return total**0.5
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("name", "changes"), CASES)
 def test_words_by_finite_differences(name: str, changes: dict[str, Any]) -> None:
     family = made(name, changes)

@@ -28,6 +28,7 @@ class States:
         return SentenceVectors(values, np.cumsum(lengths) - lengths, lengths)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("name", "text"), [("vsepp", "states"), ("scan", "projected"), ("relational", "states"), ("vse_infinity", "states")]
 )

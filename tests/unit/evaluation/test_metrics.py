@@ -58,6 +58,7 @@ def ragged(num_images, seed):
     return caption_to_image[torch.randperm(len(caption_to_image), generator=generator)]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("num_images", "seed"), [(1, 6), (13, 1), (40, 2), (257, 3)])
 def test_ranks_equal_a_sort_per_query(num_images, seed):
     caption_to_image = ragged(num_images, seed)
@@ -144,6 +145,7 @@ def test_runs_of_great_scores_tie_in_map_at_r():
     assert map_at_r(scores, relevant, tolerance=0.0).item() == 0.0
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("rows", [1, 5, 64])
 @pytest.mark.parametrize("cols", [1, 8, 100, 4096])
 def test_block_size_changes_nothing(rows, cols):

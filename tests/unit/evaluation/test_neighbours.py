@@ -188,6 +188,7 @@ def expected_of(vectors, elements, groups, number):
     return 100 * np.mean(overlaps), 100 * np.mean(random), len(rows)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("truth", ["graph", "categories", "components"])
 def test_the_task_against_a_loop(seed, truth):
@@ -224,6 +225,7 @@ def test_the_task_against_a_loop(seed, truth):
     assert set(pictures) == {"images.png", "captions.md"}
 
 
+@pytest.mark.seconds
 def test_the_order_of_images_does_not_matter():
     straight: Any = Runs(7)
     turned: Any = Runs(7, order=np.random.default_rng(0).permutation(7))
@@ -231,6 +233,7 @@ def test_the_order_of_images_does_not_matter():
     assert measure(straight, number=3)[0] == pytest.approx(measure(turned, number=3)[0])
 
 
+@pytest.mark.seconds
 def test_values_are_sums_of_what_is_recorded_in_every_fold():
     values, _, recorded = measure(Runs(3, sizes=(3, 1, 4, 2, 2, 5, 2, 3)), folds=2, number=2)
     for name, value in values.items():
@@ -239,6 +242,7 @@ def test_values_are_sums_of_what_is_recorded_in_every_fold():
             assert value == pytest.approx(np.mean([100 * each.hits.sum() / each.queries.sum() for each in folds]))
 
 
+@pytest.mark.seconds
 def test_foreign_captions_are_candidates_of_their_own(tmp_path):
     file = tmp_path / "others.txt"
     file.write_text("a cat on a mat\nred dog\na cat on a mat\nno noun here\na box by a tree\n")

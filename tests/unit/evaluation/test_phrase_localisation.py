@@ -66,6 +66,7 @@ def _context(records: Records, split: str = "test") -> Context:
     return Context(runs, records.split(split), WHOLE_SPLIT, {}, True)
 
 
+@pytest.mark.seconds
 def test_recall_by_enumeration() -> None:
     records = _records()
     context, task = _context(records), PhraseLocalisationTask()

@@ -69,7 +69,8 @@ def test_counts_of_workers_that_share_the_blocks_add_up(workers):
     assert first.result().metrics() == retrieve(Cosine(), images, captions, caption_to_image, blocks=blocks).metrics()
 
 
-@pytest.mark.parametrize("length", [1.0, 300.0])
+@pytest.mark.seconds
+@pytest.mark.parametrize("length", [1.0, pytest.param(300.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=7, captions=11), Blocks(images=1, captions=3)])
 def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length, blocks):
     """Every caption is there twice, its copy with another image: no tile of a product must part the two."""

@@ -185,6 +185,7 @@ class NoComponents:
         return EMPTY
 
 
+@pytest.mark.seconds
 def test_a_figure_has_a_block_for_each_picture() -> None:
     image = np.random.default_rng(0).random((20, 30))
     with_words = Saliency(0.5, ("a", "red", "ball"), np.array([0.2, 0.3, 0.5]), image, image > 0)

@@ -56,6 +56,7 @@ def test_nested_draws_average_images_away_and_crossed_do_not():
     assert bootstrap(arm, nested=True).error < 0.7 * bootstrap(arm).error
 
 
+@pytest.mark.seconds
 def test_intervals_cover_and_p_values_agree_with_them():
     covered = {"bca": 0, "percentile": 0}
     for trial in range(100):

@@ -19,6 +19,8 @@ from vse.evaluation.task import Context, UnitValues, measured
 from vse.evaluation.tasks.unified_retrieval import UnifiedRetrievalTask
 from vse.text.components import EMPTY
 
+pytestmark = pytest.mark.seconds
+
 NOUNS = ("cat", "dog", "mat", "box")
 
 

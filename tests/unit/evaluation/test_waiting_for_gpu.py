@@ -66,6 +66,7 @@ def there(codes: dict[str, torch.Tensor], device: torch.device) -> dict[str, tor
     return {name: value.to(device) for name, value in codes.items()}
 
 
+@pytest.mark.seconds
 def test_a_block_of_retrieval_is_not_waited_for() -> None:
     images, captions, caption_to_image, _ = planted(0.3)
     with a_gpu() as gpu:
@@ -94,6 +95,7 @@ def test_a_block_of_adversaries_is_not_waited_for() -> None:
     assert kernels < 20
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("dense_above", "expected"), [(2.0, 2), (-1.0, 1)])
 def test_a_block_of_all_alphas_is_waited_for_by_the_lengths_of_its_lists(
     dense_above: float, expected: int, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +112,7 @@ def test_a_block_of_all_alphas_is_waited_for_by_the_lengths_of_its_lists(
     assert kernels < len(ALPHAS) * (27 if expected == 2 else 60)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("dense_above", [-1.0, 2.0])
 def test_a_nan_is_refused_at_the_end(dense_above: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alpha, "DENSE_ABOVE", dense_above)

@@ -50,6 +50,7 @@ def traced(arch: str) -> nn.Module:
     return TorchvisionBackbone(config).load(("map",)).trunk
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("arch", ["resnet18", "convnext_tiny", "efficientnet_b0", "densenet121", "vgg11"])
 def test_a_traced_network_keeps_its_blocks(arch: str) -> None:
     def kinds(network: nn.Module) -> list[str]:
@@ -114,6 +115,7 @@ def step(network: nn.Module, x: Tensor) -> tuple[dict[str, Tensor], int]:
     return {name: value.grad.clone() for name, value in network.named_parameters() if value.grad is not None}, number
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("make", NETWORKS)
 @pytest.mark.parametrize("training", [False, True])
 def test_the_gradient_is_the_same_and_less_is_kept(make: Any, training: bool) -> None:

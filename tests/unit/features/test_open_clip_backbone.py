@@ -35,6 +35,7 @@ def test_outputs_and_transform_of_a_folder_are_open_clips_own(tmp_path: Path) ->
     torch.testing.assert_close(alone["pooled"], pooled)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("arch", "size", "shapes"),
     [

@@ -27,6 +27,7 @@ BACKBONES: dict[str, Backbone] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", BACKBONES)
 def test_single_precision_is_the_default_and_exact(name: str) -> None:
     backbone = BACKBONES[name]
@@ -40,6 +41,7 @@ def test_single_precision_is_the_default_and_exact(name: str) -> None:
         assert torch.equal(value, expected.flatten(2).transpose(1, 2) if expected.dim() == 4 else expected)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("name", BACKBONES)
 def test_lower_precisions_are_near(name: str, precision: str) -> None:

@@ -22,6 +22,7 @@ def _picture() -> Image.Image:
     return picture
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("changes", [{}, {"quality": True}, {"method": "edge_boxes"}, {"side": 60}])
 def test_an_object_is_proposed(changes: dict[str, object]) -> None:
     pytest.importorskip("cv2", reason="needs the extra `proposals`")
@@ -37,6 +38,7 @@ def test_a_picture_too_small_to_segment_is_one_region() -> None:
     np.testing.assert_array_equal(propose(Image.new("RGB", (5, 90)), ProposalConfig()), [[0, 0, 1, 1]])
 
 
+@pytest.mark.seconds
 def test_what_edge_boxes_need(tmp_path: Path) -> None:
     pytest.importorskip("cv2", reason="needs the extra `proposals`")
     with pytest.raises(InputError, match=r"proposals\.model: Edge Boxes .* OpenCV does not ship"):
@@ -61,6 +63,7 @@ def _few() -> Records:
     return Scenes(Scenes.Config(num_train=stage.SHARD_IMAGES + 2, num_val=1, num_test=0, num_shifted=0)).describe()
 
 
+@pytest.mark.seconds
 def test_the_stage_keeps_finished_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cv2", reason="needs the extra `proposals`")
     records, config, workspace = _few(), ProposalConfig(number=20), Workspace.open(str(tmp_path))

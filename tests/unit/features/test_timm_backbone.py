@@ -52,6 +52,7 @@ def tiny_swin(folder: Path) -> str:
     return f"local-dir:{folder}"
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", NETWORKS)
 def test_outputs_and_transform_are_timms_own(name: str, tmp_path: Path) -> None:
     arch = tiny_swin(tmp_path) if name == "swin" else name
@@ -77,6 +78,7 @@ def test_outputs_and_transform_are_timms_own(name: str, tmp_path: Path) -> None:
         torch.testing.assert_close(cell, expected, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.seconds
 def test_class_and_register_tokens_are_no_regions_and_the_size_can_change() -> None:
     backbone = build("vit_small_patch14_reg4_dinov2", size=56)
     assert backbone.shapes() == {"map": (16, 384), "pooled": (384,)}
@@ -94,6 +96,7 @@ def test_a_network_whose_tokens_are_no_grid_has_no_map() -> None:
         build("pit_ti_224").load(["map"])
 
 
+@pytest.mark.seconds
 def test_positions_are_resampled_as_timm_does_for_another_size(tmp_path: Path) -> None:
     state = timm.create_model("vit_tiny_patch16_224").state_dict()
     torch.save(state, tmp_path / "vit.pth")
@@ -104,6 +107,7 @@ def test_positions_are_resampled_as_timm_does_for_another_size(tmp_path: Path) -
     torch.testing.assert_close(network.trunk.get_parameter("model.cls_token"), state["cls_token"])
 
 
+@pytest.mark.seconds
 def test_a_folder_in_timms_format_is_read_and_identity_follows_weights_and_transform(tmp_path: Path) -> None:
     own: Any = timm.create_model("convnext_atto", num_classes=7)
     timm.models.save_for_hf(own, str(tmp_path))
@@ -121,6 +125,7 @@ def test_a_folder_in_timms_format_is_read_and_identity_follows_weights_and_trans
     torch.testing.assert_close(same.load(["pooled"]).state_dict(), network.state_dict())
 
 
+@pytest.mark.seconds
 def test_random_weights_follow_their_seed_and_leave_the_stream_alone() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -155,6 +160,7 @@ def test_a_size_that_does_not_fit_is_one_line() -> None:
         build("convnext_atto", size=16).shapes()
 
 
+@pytest.mark.seconds
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     torch.save(timm.create_model("convnext_atto").state_dict(), tmp_path / "other.pth")
     for arch in ("vit_tiny_patch16_224", "tf_efficientnet_lite0", "resnet18"):

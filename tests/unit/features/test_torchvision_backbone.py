@@ -36,6 +36,7 @@ def normalised(backbone, x):
     return (x[:, 0].permute(0, 3, 1, 2).float() / 255 - mean) / std
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("arch", ["resnet18", "mobilenet_v2", "shufflenet_v2_x0_5", "densenet121", "mnasnet0_5"])
 def test_pooled_feeds_the_networks_own_classifier(arch):
     backbone = build(arch)
@@ -50,6 +51,7 @@ def test_pooled_feeds_the_networks_own_classifier(arch):
     torch.testing.assert_close(features["map"].mean(1), features["pooled"])
 
 
+@pytest.mark.seconds
 def test_map_is_row_major_channels_last():
     backbone = build("resnet18", size=96)
     own, x = reference("resnet18"), squares(2, 96)
@@ -63,6 +65,7 @@ def test_map_is_row_major_channels_last():
         torch.testing.assert_close(features[:, row * 3 + column], grid[:, :, row, column], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.seconds
 def test_hidden_layers_come_rectified():
     backbone = build("alexnet", size=96)
     assert backbone.shapes().keys() == {"map", "pooled", "fc1", "fc2"}
@@ -74,6 +77,7 @@ def test_hidden_layers_come_rectified():
         torch.testing.assert_close(features["fc2"], own.classifier[3:6](hidden), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.seconds
 def test_shapes_of_the_published_settings_need_no_weights():
     assert build("resnet152", size=224).shapes() == {"map": (49, 2048), "pooled": (2048,)}
     vgg = build("vgg19", size=224).shapes()
@@ -81,6 +85,7 @@ def test_shapes_of_the_published_settings_need_no_weights():
     assert build("squeezenet1_1", size=224).shapes()["map"] == (169, 512)
 
 
+@pytest.mark.seconds
 def test_ten_crops_are_averaged_and_have_no_map():
     backbone = build("shufflenet_v2_x0_5", transform="ten_crop")
     x = squares(2, 64, crops=10)
@@ -93,6 +98,7 @@ def test_ten_crops_are_averaged_and_have_no_map():
         backbone.load(["fc1"])
 
 
+@pytest.mark.seconds
 def test_random_weights_follow_their_seed_and_leave_the_stream_alone():
     torch.manual_seed(5)
     expected = torch.rand(3)
@@ -105,6 +111,7 @@ def test_random_weights_follow_their_seed_and_leave_the_stream_alone():
     assert build("resnet18", seed=1).identity() != build("resnet18", seed=2).identity()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("suffix", ["pth", "safetensors"])
 def test_a_local_half_precision_file_is_read(tmp_path, suffix):
     own = reference("shufflenet_v2_x0_5", seed=3)
@@ -122,6 +129,7 @@ def test_a_local_half_precision_file_is_read(tmp_path, suffix):
     assert build("shufflenet_v2_x0_5", weights=str(tmp_path / "other.pth")).identity() != before
 
 
+@pytest.mark.seconds
 def test_a_file_of_another_architecture_names_the_first_mismatching_key(tmp_path):
     torch.save(models.resnet18().state_dict(), tmp_path / "r18.pth")
     for arch, key in (
@@ -143,6 +151,7 @@ class _Trap:
         return (setattr, (_Trap, "fired", True))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", ["pickle", "torch", "truncated", "tensor", "text"])
 def test_a_file_that_is_not_plain_weights_is_refused_and_never_executed(tmp_path, kind):
     path = tmp_path / "weights.pth"

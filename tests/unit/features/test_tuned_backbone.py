@@ -21,6 +21,7 @@ NETWORKS: dict[str, Any] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("output", ["map", "pooled"])
 def test_tuned_features_are_those_of_the_trained_network(name, output, tmp_path):

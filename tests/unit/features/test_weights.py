@@ -75,6 +75,7 @@ SHAPES: dict[str, tuple[Callable[[State], Any], str]] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_whole_trunk_is_taken_and_told_in_one_line(
     shape: str, state: State, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -119,6 +120,7 @@ REFUSED: dict[str, tuple[Callable[[State], Any], str]] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", REFUSED)
 def test_anything_else_is_refused_by_the_keys_that_do_not_fit(kind: str, state: State, tmp_path: Path) -> None:
     content, said = REFUSED[kind]
@@ -126,11 +128,13 @@ def test_anything_else_is_refused_by_the_keys_that_do_not_fit(kind: str, state: 
         load(content(state), tmp_path)
 
 
+@pytest.mark.seconds
 def test_another_depth_is_no_larger_head(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"it has no layer1\.2\.conv1\.weight, "):
         load(models.resnet34().state_dict(), tmp_path, "resnet18")
 
 
+@pytest.mark.seconds
 def test_layers_that_an_output_reads_are_part_of_the_trunk(tmp_path: Path) -> None:
     """The hidden layers of a VGG lie in its classifier, of which the last layer is not read."""
     with torch.device("meta"):

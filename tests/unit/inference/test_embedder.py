@@ -45,6 +45,7 @@ def png(picture: Image.Image) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["vsepp_tiny", "univse_tiny"])
 def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: str, tmp_path: Path) -> None:
     """Rendered pictures as PNG files, one as its bytes, against features from the store; sentences against parses
@@ -71,6 +72,7 @@ def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: st
     assert retrieve(trained.family, codes.images, codes.captions, codes.caption_to_image).metrics()
 
 
+@pytest.mark.seconds
 def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:
     result = train(place, "univse_tiny")
     texts = ["a red ball is left of two dogs"]
@@ -79,6 +81,7 @@ def test_the_chosen_weight_enters_the_sentence(place: Workspace) -> None:
     np.testing.assert_allclose(at[0.5], half / np.linalg.norm(half), atol=1e-6)
 
 
+@pytest.mark.seconds
 def test_a_sentence_is_read_in_the_spelling_of_the_captions(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     encode = embedder_module.encode_texts
@@ -103,6 +106,7 @@ def test_order_and_number_of_inputs_change_nothing(place: Workspace) -> None:
     assert np.isfinite(together).all()
 
 
+@pytest.mark.seconds
 def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -> None:
     embedder = Embedder(load_run(train(place, "vsepp_tiny").folder))
     good = png(Image.new("RGB", (8, 8)))
@@ -115,6 +119,7 @@ def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -
         pairs.encode_captions(["a dog"])
 
 
+@pytest.mark.seconds
 def test_a_picture_that_cannot_be_resized_is_one_line(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = Embedder(load_run(train(place, "vsepp_tiny").folder))
     good, strip = png(Image.new("RGB", (8, 8))), png(Image.new("RGB", (1, 60_000)))

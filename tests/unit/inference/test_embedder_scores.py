@@ -69,6 +69,7 @@ def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.nda
     return found.numpy()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("family", FAMILIES)
 def test_scores_are_those_of_evaluation(place: Workspace, family: str) -> None:
     result = FAMILIES[family](place)
@@ -96,6 +97,7 @@ def test_scores_are_those_of_evaluation(place: Workspace, family: str) -> None:
     np.testing.assert_allclose(raw, scores, atol=5e-3 * np.abs(scores).max())  # rounded features
 
 
+@pytest.mark.seconds
 def test_ranks_by_scores_are_the_recalls_of_evaluation(place: Workspace) -> None:
     result = FAMILIES["scan"](place)
     part = pipeline.prepare(load_run(result.folder).config, place).records.split("test")
@@ -107,6 +109,7 @@ def test_ranks_by_scores_are_the_recalls_of_evaluation(place: Workspace) -> None
     assert metrics["test/t2i/r1"] == pytest.approx(100 * hits.mean())
 
 
+@pytest.mark.seconds
 def test_files_bytes_and_addresses_give_the_same(place: Workspace, tmp_path: Path) -> None:
     embedder = Embedder.of_run(place, FAMILIES["univse"](place).run)
     uri = "scene:seed=3,split=test,index=0,drawing=plain,size=112"
@@ -118,6 +121,7 @@ def test_files_bytes_and_addresses_give_the_same(place: Workspace, tmp_path: Pat
     np.testing.assert_allclose(embedder.scores_of([rooted], embedder.read(TEXTS)), scores[:1], atol=1e-6)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("family", ["vsepp", "univse", "scan"])
 def test_no_pictures_and_no_sentences(place: Workspace, family: str) -> None:
     embedder = Embedder.of_run(place, FAMILIES[family](place).run)
@@ -143,6 +147,7 @@ def test_many_pictures_are_scored_a_few_at_a_time(place: Workspace, monkeypatch:
     assert seen == [3, 2, 2]
 
 
+@pytest.mark.seconds
 def test_a_weight_of_the_sentence_can_be_asked_for(place: Workspace) -> None:
     run = FAMILIES["univse"](place).run
     uris = [f"scene:seed=3,split=test,index={k},drawing=plain,size=112" for k in range(3)]

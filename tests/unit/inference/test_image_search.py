@@ -82,6 +82,7 @@ def test_sentences_come_as_captions_are_kept_and_once(tmp_path: Path) -> None:
     assert sentences_of(SearchOptions(text=("a #red_ball &amp; http://a.example",))) == ["a red ball &"]
 
 
+@pytest.mark.seconds
 def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, run: str, data: Path) -> None:
     caption = photographs.captions_of(13)[1]
     texts = (f"{caption.capitalize()}.", "a dog with, say, a xylophone \U0001f415")
@@ -101,6 +102,7 @@ def test_the_images_of_a_split_in_the_order_of_their_scores(place: Workspace, ru
     assert {"say", "xylophone", "\U0001f415"} <= set(second.unknown)
 
 
+@pytest.mark.seconds
 def test_what_is_true_and_stands_further_down_is_kept(place: Workspace, run: str) -> None:
     for k in range(12, 16):
         (answer,) = search(place, SearchOptions(run=run, text=(photographs.captions_of(k)[0],), top=1)).answers

@@ -46,6 +46,7 @@ def vectors_in(folder: Path, name: str) -> tuple[list[dict[str, Any]], np.ndarra
     return table.drop_columns(["vector"]).to_pylist(), vectors
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["vsepp", "univse"])
 def test_products_of_exported_vectors_are_the_scores_of_the_run(
     place: Workspace, runs: dict[str, str], name: str
@@ -72,6 +73,7 @@ def test_products_of_exported_vectors_are_the_scores_of_the_run(
     assert facts["score"] == "inner product"
 
 
+@pytest.mark.seconds
 def test_a_folder_of_pictures(place: Workspace, runs: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     for k in range(6):
@@ -90,6 +92,7 @@ def test_a_folder_of_pictures(place: Workspace, runs: dict[str, str], tmp_path: 
     assert list(check_export(place, options)) == [f"export vectors of 7 pictures in {tmp_path}"]
 
 
+@pytest.mark.seconds
 def test_alpha_is_that_of_the_exported_captions(place: Workspace, runs: dict[str, str]) -> None:
     at = {}
     for alpha in (0.0, 0.5, 1.0):
@@ -115,6 +118,7 @@ def test_families_of_products_are_those_that_are_exported(name: str) -> None:
         np.testing.assert_allclose(images @ captions.T, expected, atol=1e-6)
 
 
+@pytest.mark.seconds
 def test_what_cannot_be_exported_is_one_line(
     place: Workspace, runs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

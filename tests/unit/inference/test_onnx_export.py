@@ -21,6 +21,8 @@ from vse.inference.onnx_export import TOLERANCE, OnnxOptions, check_onnx, differ
 from vse.inference.towers import FeaturesNetwork, SentenceNetwork, Tower, WordsNetwork
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 

@@ -23,6 +23,8 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 SHORT = {"train.epochs": 1, "model.dim": 32, "data.num_train": 40, "data.num_val": 6, "data.num_test": 5}
 SHORT |= {"data.num_shifted": 0}
 TEXTS = ["a red ball on a box", "a blue ball on a box"]

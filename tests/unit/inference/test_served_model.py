@@ -38,6 +38,7 @@ def packed(place: Workspace, run: str, target: Path, **changes: float) -> Folder
     return Folder.open(target)
 
 
+@pytest.mark.seconds
 def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path) -> None:
     result = train(place, "univse_tiny")
     model = _load_pyfunc(str(packed(place, result.run, tmp_path / "pack", alpha=0.25).local()))
@@ -58,6 +59,7 @@ def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path
     np.testing.assert_allclose(sentences["embedding"].tolist(), expected.encode_captions(TEXTS), atol=1e-6)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -90,6 +92,7 @@ def test_a_request_without_a_known_column_is_refused(requests: Any, message: str
         model.predict(requests)
 
 
+@pytest.mark.seconds
 def test_as_many_vectors_as_requests(place: Workspace) -> None:
     model = _load_pyfunc(str(train(place, "vsepp_tiny").checkpoint.local()))
     for count in (0, 1, 3):
@@ -97,6 +100,7 @@ def test_as_many_vectors_as_requests(place: Workspace) -> None:
         assert len(model.predict(table)) == count
 
 
+@pytest.mark.seconds
 def test_what_lies_outside_the_checkpoint_comes_along(place: Workspace, tmp_path: Path) -> None:
     """Backbone weights in a file, a parser in a folder: both are gone when the pack is opened."""
     from vse.text.parser import _HERE, SHIPPED
@@ -126,6 +130,7 @@ def test_sentence_features_come_along(place: Workspace, tmp_path: Path) -> None:
     assert np.abs(vectors[0] - vectors[1]).max() > 1e-3
 
 
+@pytest.mark.seconds
 def test_offering_again_is_the_same_model_and_other_changes_another(place: Workspace) -> None:
     run = train(place, "univse_tiny", seed=1).run
     digests = []
@@ -138,6 +143,7 @@ def test_offering_again_is_the_same_model_and_other_changes_another(place: Works
     assert read(journal.path).status == "finished"
 
 
+@pytest.mark.seconds
 def test_the_best_run_on_validation_is_offered(place: Workspace) -> None:
     runs = [train(place, "vsepp_tiny", train__epochs=epochs) for epochs in (1, 3)]
     best = max(runs, key=lambda result: result.metrics["val/rsum"])
@@ -145,6 +151,7 @@ def test_the_best_run_on_validation_is_offered(place: Workspace) -> None:
     assert ("of-two", "selected") in read(best.folder.local("journal.jsonl")).models
 
 
+@pytest.mark.seconds
 def test_what_cannot_be_served_is_said(place: Workspace, caplog: pytest.LogCaptureFixture) -> None:
     run = train(place, "vsepp_tiny", model="scan", model__dim=32).run
     with pytest.raises(InputError, match="scan scores pairs"):

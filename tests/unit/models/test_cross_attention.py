@@ -61,6 +61,7 @@ def loop(regions, words, there, lengths, how):
     )
 
 
+@pytest.mark.seconds
 @settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 10_000),

@@ -25,6 +25,7 @@ def _both(module, table, sequences, lengths, weight):
     return found
 
 
+@pytest.mark.seconds
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 7), st.integers(1, 5))
 def test_values_and_gradients(seed, batch, longest, words):

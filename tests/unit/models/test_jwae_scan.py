@@ -1,6 +1,7 @@
 """SCAN with autoencoders: it scores as SCAN does, and the drawn codes are those of existing regions and words."""
 
 import numpy as np
+import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
@@ -44,6 +45,7 @@ def test_draws_are_even_and_of_what_there_is():
     )
 
 
+@pytest.mark.seconds
 def test_one_place_for_a_batch_is_never_the_last_and_exists():
     mask = torch.ones(5, 4, dtype=torch.bool)
     mask[1, 2:] = mask[2, 0] = mask[3, 1:] = False

@@ -15,6 +15,8 @@ from ray.autoscaler._private.aws.config import _usable_subnet_ids
 from vse.preflight.aws import QUOTAS, _Account, check_account, open_to_the_world
 from vse.preflight.checks import Check
 
+pytestmark = pytest.mark.seconds
+
 FILE = Path(__file__).resolve().parents[3] / "cluster.yaml"
 REGION = "us-west-2"
 

@@ -54,6 +54,7 @@ def changed(data: dict[str, Any], steps: Steps, value: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("file", ["cluster.yaml", "cluster-onprem.yaml"])
 @pytest.mark.parametrize("value", [GONE, None, "", [], {}, 5, "x", [None], [5], {"x": None}], ids=str)
 def test_the_lint_speaks_of_anything(file: str, value: Any, tmp_path: Path) -> None:
@@ -85,6 +86,7 @@ class Denied:
         raise ClientError({"Error": {"Code": "AccessDenied"}}, name)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("value", [GONE, None, {}, "x"], ids=["gone", "none", "empty", "text"])
 def test_an_account_is_asked_about_any_file_without_fault(value: Any) -> None:
     data, asked = read("cluster.yaml"), 0
@@ -144,6 +146,7 @@ def test_a_fault_is_told_with_credentials_there(
         assert "fix the file first" in told
 
 
+@pytest.mark.seconds
 def test_a_profile_may_be_named_by_its_arn(monkeypatch: pytest.MonkeyPatch) -> None:
     import boto3
 

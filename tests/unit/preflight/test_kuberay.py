@@ -138,6 +138,7 @@ def test_fields_are_those_of_kuberay(cluster: dict[str, Any], change: Callable[.
     assert line in only
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("file", ["cluster.yaml", "train.yaml"])
 @pytest.mark.parametrize("value", [GONE, None, 5, {"x": [None]}], ids=str)
 def test_any_file_gets_lines(file: str, value: Any) -> None:

@@ -15,6 +15,8 @@ from vse.adversaries.attacks import ATTACKS
 from vse.report.alpha_figure import alpha_figure
 from vse.report.curve import AlphaResults
 
+pytestmark = pytest.mark.seconds
+
 
 def texts(svg: bytes) -> str:
     return " ".join(t.strip() for t in ElementTree.fromstring(svg).itertext() if t.strip())

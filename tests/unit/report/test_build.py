@@ -46,6 +46,7 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.seconds
 def test_of_a_sweep(workspace: Path) -> None:
     path = Path(build_report(request(workspace, sweep="curve-00000000")))
     assert path == workspace / "reports" / "curve-00000000" / "summary.json"
@@ -70,6 +71,7 @@ def test_of_runs_as_they_are_configured(workspace: Path) -> None:
     assert "290.0" in path.with_name("report.html").read_text()
 
 
+@pytest.mark.seconds
 def test_a_column_says_what_its_run_is_and_whether_it_was_evaluated(workspace: Path) -> None:
     for name, changes in (("bare", {}), ("evaluated", {"data": {"name": "table", "file": "some/mine.csv"}, "seed": 3})):
         run = Folder.open(workspace).child("runs", name)
@@ -98,6 +100,7 @@ def test_ensembles_are_said_to_be_told_elsewhere(workspace: Path) -> None:
             build_report(request(workspace, runs=(given,)))
 
 
+@pytest.mark.seconds
 def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None:
     run = Folder.open(workspace).child("runs", "vsepp-coco-s0")
     run.write_json("config.json", to_dict(preset("vsepp_coco")))
@@ -111,6 +114,7 @@ def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None
     assert "<h2>Published</h2>" not in path.with_name("report.html").read_text()
 
 
+@pytest.mark.seconds
 def test_a_data_set_is_known_by_the_name_that_it_has_in_the_workspace(
     workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,6 +151,7 @@ def test_the_page_and_the_method_tell_of_folds() -> None:
     assert [each["seeds"] for each in to_data(comparison)["systems"]] == [[0, 1]] * 2
 
 
+@pytest.mark.seconds
 def test_runs_on_folds_are_measured_and_compared(workspace: Workspace) -> None:
     few = {"data.num_train": 20, "data.num_val": 6, "data.num_test": 7, "data.num_shifted": 0, "train.epochs": 1}
     names = []

@@ -97,6 +97,7 @@ def test_names_are_escaped():
     assert "x&amp;y" in page
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("attacks", [True, False])
 @pytest.mark.parametrize("num_systems", [2, 4])
 def test_the_figure_has_a_row_a_metric(num_systems, attacks):

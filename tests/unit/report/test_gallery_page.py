@@ -20,6 +20,8 @@ from vse.tracking.shipping import Shipper
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:

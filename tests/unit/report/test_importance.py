@@ -9,6 +9,8 @@ from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_
 from vse.report.importance import encoded, importance
 from vse.report.response_page import importance_text
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.mark.parametrize("results", [drawn(60), full_grid()])
 def test_what_matters_comes_first(results) -> None:

@@ -121,6 +121,7 @@ def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
     assert known(run) == {"val/rsum": 310.0, **found}
 
 
+@pytest.mark.seconds
 def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
     sizes = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 5, "data.num_shifted": 4, "train.epochs": 1}
     place = Workspace.open(str(tmp_path))

@@ -37,6 +37,7 @@ def parts_of(card: str) -> tuple[dict[str, Any], str]:
     return yaml.safe_load(front), body
 
 
+@pytest.mark.seconds
 def test_a_card_says_what_is_known_and_what_is_not(run: Folder) -> None:
     front, body = parts_of(model_card(run, CardOptions()))
     assert front["library_name"] == "vse-platform"
@@ -50,6 +51,7 @@ def test_a_card_says_what_is_known_and_what_is_not(run: Folder) -> None:
     assert "small" in body
 
 
+@pytest.mark.seconds
 def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspace) -> None:
     run = train(place, "vsepp_tiny", seed=2).folder
     before = model_card(run, CardOptions())
@@ -65,6 +67,7 @@ def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspac
     assert "5 images" in card
 
 
+@pytest.mark.seconds
 def test_a_registered_model_has_its_card(place: Workspace, run: Folder) -> None:
     card = model_card(run, CardOptions())
     offer = offer_model(place, run.name, card=card)

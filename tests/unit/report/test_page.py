@@ -119,6 +119,7 @@ def test_runs_on_other_data_have_a_table_of_their_own() -> None:
     assert "one table for each data set" in Outline(runs_page(runs, PROVENANCE)).text
 
 
+@pytest.mark.seconds
 def test_numbers_of_other_data_or_adversaries_stand_in_tables_of_their_own() -> None:
     def met(data, **words):
         return {("attacks", "test"): {"test": data, **words}}
@@ -136,6 +137,7 @@ def test_numbers_of_other_data_or_adversaries_stand_in_tables_of_their_own() -> 
     assert "did not meet" not in Outline(runs_page(runs[:2], PROVENANCE)).text
 
 
+@pytest.mark.seconds
 def test_the_page_reaches_for_nothing_outside_the_file() -> None:
     """MLflow shows it in a frame of its own, perhaps without a network."""
     results = made_up()
@@ -152,6 +154,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_colour_of_a_figure_is_one_of_the_page(name: str) -> None:
     drawing = inline(FIGURES[name]()["svg"], name)
@@ -162,6 +165,7 @@ def test_every_colour_of_a_figure_is_one_of_the_page(name: str) -> None:
     assert set(re.findall(r'(?:href="|url\()#([\w.-]+)', drawing)) <= set(ids)
 
 
+@pytest.mark.seconds
 def test_points_of_interactions_keep_the_colours_of_their_values() -> None:
     figure = interaction_figure(full_grid())
     assert figure is not None
@@ -196,6 +200,7 @@ def test_text_and_lines_are_legible_in_light_and_dark() -> None:
     }
 
 
+@pytest.mark.seconds
 def test_labels_of_figures_cannot_leave_them() -> None:
     results = replace(made_up(), label="<script>alert(1)</script>")
     assert "<script>" not in inline(alpha_figure(results)["svg"], "alpha")

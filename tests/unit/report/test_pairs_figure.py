@@ -35,6 +35,7 @@ def marks(svg: bytes, panel: int, colour: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in found]
 
 
+@pytest.mark.seconds
 def test_every_share_is_a_mark_of_its_line_and_all_pairs_end_every_line():
     data = findings(list(ARMS))
     svg = pairs_figure(data, ARMS)["svg"]
@@ -69,5 +70,6 @@ def test_a_study_that_knows_all_pairs_has_none():
     assert pairs_figure(findings(["vsepp", "univse"]), FAMILIES_SCENES.arms) == {}
 
 
+@pytest.mark.seconds
 def test_same_findings_same_bytes():
     assert pairs_figure(findings(list(ARMS)), ARMS) == pairs_figure(findings(list(ARMS)), ARMS)

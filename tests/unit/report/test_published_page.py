@@ -192,6 +192,7 @@ def test_a_data_set_has_the_name_that_the_workspace_keeps_it_by() -> None:
     assert ReportedRun(name="a", config=config, metrics={}, data="coco_german").benchmark == ""
 
 
+@pytest.mark.seconds
 def test_runs_measured_as_papers_do_on_data_of_another_name_are_told() -> None:
     other = {"data.root": "/photographs", "data.file": "mine.json"}
     named = {key.replace(".", "__"): value for key, value in other.items()}

@@ -22,6 +22,7 @@ from vse.storage.folder import Folder
 ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c": v}, 1) for v in (0.1, 2.0)], seeds=1)]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
 def test_the_figure_is_drawn_and_the_same_twice(found: ResponseResults) -> None:
     first, second = response_figure(found), response_figure(found)
@@ -62,6 +63,7 @@ def test_the_front_has_the_points_that_no_other_exceeds(seed: int, digits: int) 
     assert len(naive) > 1 or digits < 0
 
 
+@pytest.mark.seconds
 def test_a_sweep_under_attack_draws_its_front_and_names_its_points() -> None:
     found = with_pairs(drawn())
     figure = front_figure(found)
@@ -77,17 +79,20 @@ def test_a_sweep_under_attack_draws_its_front_and_names_its_points() -> None:
     assert not front(drawn())
 
 
+@pytest.mark.seconds
 def test_many_lines_are_not_named_one_by_one() -> None:
     assert "a line for each setting of the other keys" in response_figure(full_grid())["svg"].decode()
     assert "others as in the preset" in response_figure(one_at_a_time())["svg"].decode()
 
 
+@pytest.mark.seconds
 def test_the_axis_holds_every_seed_and_the_band_is_drawn() -> None:
     plain, banded = response_figure(one_at_a_time()), response_figure(one_at_a_time(), band=1.88)
     assert plain != banded
     assert "mean ± 1.9" in banded["svg"].decode()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("swept", "named", "unnamed"),
     [
@@ -105,6 +110,7 @@ def test_ticks_have_names_as_far_as_these_have_room(
     assert not any(f">{name}<" in text for name in unnamed)
 
 
+@pytest.mark.seconds
 def test_drawn_values_are_no_names_of_ticks_however_few() -> None:
     drawn_ones = (1.0512345e-3, 0.0674146234, 0.4701352345, 4.0169158345)
     text = response_figure(results([point({"objective.eta_c": value}) for value in drawn_ones]))["svg"].decode()
@@ -139,6 +145,7 @@ def test_points_that_no_line_of_a_key_could_reach_are_dots_beside_its_lines() ->
     assert not any(response_figures._loose(one_at_a_time(), key) for key in one_at_a_time().keys)
 
 
+@pytest.mark.seconds
 def test_interactions_are_of_keys_that_were_varied_together() -> None:
     assert pairs_of(one_at_a_time()) == []
     assert interaction_figure(one_at_a_time()) is None
@@ -148,6 +155,7 @@ def test_interactions_are_of_keys_that_were_varied_together() -> None:
     assert "objective.hinge" in figure["svg"].decode()
 
 
+@pytest.mark.seconds
 def test_importance_is_drawn_with_what_it_is_worth() -> None:
     found = importance(drawn(60))
     assert found is not None
@@ -172,6 +180,7 @@ def test_the_csv_has_a_line_a_point_and_seed() -> None:
     assert float(rows[1]["objective"]) == float(rows[0]["objective"]) + 1
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
 def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
     claim = {
@@ -196,6 +205,7 @@ def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
     assert 'src="http' not in page
 
 
+@pytest.mark.seconds
 def test_the_best_point_and_the_cards_are_for_people(tmp_path: Path) -> None:
     values = (0.1, 1.9387012345678912)
     found = results([point({"objective.eta_c": v}) for v in values])
@@ -252,6 +262,7 @@ def test_keys_that_the_preset_has_not_are_said_to_be_so() -> None:
     assert "(preset 0.5)" in best_text(found)
 
 
+@pytest.mark.seconds
 def test_a_sweep_in_which_nothing_has_finished_has_a_page(tmp_path: Path) -> None:
     nothing = dataclasses.replace(one_at_a_time(), points=[], best=None, failed={"eta_c=1": "ValueError: no"})
     write_response(Folder.open(tmp_path), nothing, [], {}, {})

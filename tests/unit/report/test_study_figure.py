@@ -10,6 +10,8 @@ from PIL import Image
 
 from vse.report.study_figures import study_figure
 
+pytestmark = pytest.mark.seconds
+
 LEVELS = {"vsepp": 300.0, "univse": 420.0, "cca": 120.0}
 
 
@@ -63,5 +65,6 @@ def test_a_mark_lies_within_its_interval():
         assert (inside[0] - left) / (right - left) == pytest.approx(2 / 5, abs=1e-3)
 
 
+@pytest.mark.seconds
 def test_same_findings_same_bytes():
     assert study_figure(findings()) == study_figure(findings())

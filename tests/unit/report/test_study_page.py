@@ -120,6 +120,7 @@ def test_a_study_on_s3_names_its_files_as_one_on_a_disk(findings, tmp_path: Path
         assert all(report.exists(path) for path, _ in parent.artifacts)
 
 
+@pytest.mark.seconds
 def test_files_and_runs(findings, tmp_path: Path):
     workspace = Workspace.open(str(tmp_path / "space"))
     written = report_study(findings, {}, workspace, Folder.open(tmp_path / "out"))
@@ -143,6 +144,7 @@ def test_files_and_runs(findings, tmp_path: Path):
     assert "test/disjoint/rsum" not in numbers
 
 
+@pytest.mark.seconds
 def test_a_study_that_leaves_pairs_out_shows_its_curve_too(findings, tmp_path: Path):
     changes = ({"train.pairs": 0.1}, {"train.pairs": 0.5})
     names = list(dict.fromkeys(row["arm"] for row in findings["table"]["shared"] if row["split"] == "test"))

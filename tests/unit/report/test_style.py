@@ -49,6 +49,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", FIGURES)
 def test_text_is_legible_where_it_stands(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib

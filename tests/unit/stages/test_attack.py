@@ -33,6 +33,7 @@ def made(place, request):
     return attack_split(CONFIG, workspace, material, "test", request.param)
 
 
+@pytest.mark.seconds
 def test_every_kind_of_attack_has_texts(place, made):
     captions = place[1].records.split("test").captions
     assert made.texts.keys() == made.caption.keys() == set(ATTACKS)
@@ -46,6 +47,7 @@ def test_every_kind_of_attack_has_texts(place, made):
         assert np.bincount(caption).max() <= 5
 
 
+@pytest.mark.seconds
 def test_adversaries_are_false_and_new(place, made):
     material = place[1]
     split, judge = material.records.split("test"), Scenes.truth(material.records)
@@ -63,6 +65,7 @@ def test_adversaries_are_false_and_new(place, made):
     assert all(judge(caption.image, caption.text) for caption in split.captions)  # and says yes to the captions
 
 
+@pytest.mark.seconds
 def test_as_printed_they_are_drawn_from_the_same_words_and_some_are_true(place):
     workspace, material = place
     split, judge = material.records.split("test"), Scenes.truth(material.records)
@@ -83,6 +86,7 @@ def test_as_printed_they_are_drawn_from_the_same_words_and_some_are_true(place):
     assert {word for row in rows for word in row.words_in} <= known
 
 
+@pytest.mark.seconds
 def test_texts_are_parsed_by_the_parser(made, place):
     for attack in ATTACKS:
         for text in made.texts[attack][:20]:
@@ -93,6 +97,7 @@ def test_texts_are_parsed_by_the_parser(made, place):
     assert made.parses.fingerprint == known.fingerprint
 
 
+@pytest.mark.seconds
 def test_disjoint_words_are_no_training_negatives(place):
     workspace, material = place
     pools = material.pools
@@ -121,6 +126,7 @@ def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
     assert all(np.array_equal(again.caption[a], made.caption[a]) for a in ATTACKS)
 
 
+@pytest.mark.seconds
 def test_vse_c_sets_follow_the_rules_of_the_configuration(place):
     """A lexicon, scores or rules of the user's own, in all paradigms whichever the run trains with."""
     workspace, material = place
@@ -135,6 +141,7 @@ def test_vse_c_sets_follow_the_rules_of_the_configuration(place):
     assert other.fingerprint == contrast_split(CONFIG, workspace, material, "shifted", "all", given).fingerprint
 
 
+@pytest.mark.seconds
 def test_splits_and_words_have_their_own(place, made, monkeypatch):
     workspace, material = place
     val = attack_split(CONFIG, workspace, material, "val", "shared")
@@ -144,6 +151,7 @@ def test_splits_and_words_have_their_own(place, made, monkeypatch):
     assert attack_split(CONFIG, workspace, material, "val", "shared").fingerprint != val.fingerprint
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("make", [attack_split, contrast_split], ids=lambda make: make.__name__)
 def test_the_first_images_have_the_adversaries_that_they_have_among_all(place, monkeypatch, make):
     workspace, material = place
@@ -172,6 +180,7 @@ def test_adversaries_of_some_captions(place, made):
     assert of_captions(made, np.arange(1000)) is made
 
 
+@pytest.mark.seconds
 def test_a_file_that_was_cut_off_is_made_again(place):
     workspace, material = place
     whole = attack_split(CONFIG, workspace, material, "shifted", "shared")

@@ -62,6 +62,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_wrong_is_told_first_and_by_a_dry_run_alike(files: Path, case: str) -> None:
     name, changes, said = CASES[case]

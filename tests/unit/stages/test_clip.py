@@ -28,6 +28,8 @@ from vse.storage.folder import Folder
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 FEW = {"data.num_train": 12, "data.num_val": 6, "data.num_test": 8, "data.num_shifted": 4}
 TEXTS = ["a red ball", "two large boxes above a green ring"]
 

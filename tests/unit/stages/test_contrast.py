@@ -34,6 +34,7 @@ def small_shards(monkeypatch):
     monkeypatch.setattr(stage, "SHARD_CAPTIONS", 24)
 
 
+@pytest.mark.seconds
 def test_slots_are_those_of_the_generator(place):
     found = made(place, num_workers=1)
     captions = RECORDS.split("train").captions
@@ -52,6 +53,7 @@ def test_slots_are_those_of_the_generator(place):
     assert found.words == words or found.words.fingerprint == words.fingerprint
 
 
+@pytest.mark.seconds
 def test_made_once_and_read_back(place, monkeypatch):
     first = made(place, num_workers=1)
     monkeypatch.setattr(stage, "make_shard", lambda *a: pytest.fail("made again"))
@@ -64,6 +66,7 @@ def test_made_once_and_read_back(place, monkeypatch):
     assert set(manifest["numbers"]) == {"noun", "numeral", "shuffle", "preposition", "relation"}
 
 
+@pytest.mark.seconds
 def test_what_was_read_for_its_numbers_is_not_read_for_its_checksums(place, small_shards, monkeypatch):
     monkeypatch.setattr(Folder, "entry", lambda *a: pytest.fail("read again"))
     first = made(place, num_workers=1)
@@ -71,6 +74,7 @@ def test_what_was_read_for_its_numbers_is_not_read_for_its_checksums(place, smal
     assert len(place.language(dataset_name(RECORDS), first.fingerprint).read_manifest()["files"]) > 2
 
 
+@pytest.mark.seconds
 def test_a_stopped_run_goes_on(place, small_shards, monkeypatch):
     whole = rows(made(Workspace.open(f"{place.root.uri}/other"), num_workers=1))
     original, done = stage.make_shard, []
@@ -91,6 +95,7 @@ def test_a_stopped_run_goes_on(place, small_shards, monkeypatch):
     assert sum(done) + sum(later) == len(RECORDS.split("train").captions)
 
 
+@pytest.mark.seconds
 def test_a_damaged_shard_is_made_again(place, small_shards):
     first = made(place, num_workers=1)
     folder = place.language(dataset_name(RECORDS), first.fingerprint)
@@ -124,6 +129,7 @@ def test_images_stay_in_one_shard(small_shards):
     assert sum(map(len, images)) == len(set().union(*images))
 
 
+@pytest.mark.seconds
 def test_other_rules_words_and_splits_are_other_candidates(place):
     first = made(place, num_workers=1)
     for kind, rules, split in (("shared", RULES, "train"), ("all", Rules(minimum=6), "train"), ("all", RULES, "test")):
@@ -135,6 +141,7 @@ def test_other_rules_words_and_splits_are_other_candidates(place):
         contrast_candidates(RECORDS, Parses(), "train", Rules(lexicon="/absent"), place)
 
 
+@pytest.mark.seconds
 def test_words_are_read_back_or_refused(place):
     words = made(place, num_workers=1).words
     assert table.words_from_json(table.words_to_json(words), "x").fingerprint == words.fingerprint

@@ -66,6 +66,7 @@ def test_a_model_on_s3_is_copied_to_this_node(tmp_path: Path, s3_proxy: Any, req
     np.testing.assert_array_equal(features.encode(TEXTS), encoder.encode(TEXTS))
 
 
+@pytest.mark.seconds
 def test_a_run_outlives_the_folder_of_its_encoder(tmp_path: Path) -> None:
     place = Workspace.open(str(tmp_path / "workspace"))
     result = run_training(config(write_encoder(tmp_path / "encoder")), place)

@@ -29,6 +29,8 @@ from vse.training.config import RunConfig
 from vse.training.examples import encode_texts
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 TEXTS = ["a red dog is left of two dogs", "a zebra", "", "a cat on the street", "the man's dog", "a zebra"]
 SMALL = {
     "data.num_train": 8,

@@ -50,6 +50,7 @@ def folder(tmp_path):
     return Folder.open(tmp_path / "store")
 
 
+@pytest.mark.seconds
 def test_features_equal_torchvisions_own_forward_to_half_precision(pictures, folder):
     store = extract(records(), SHUFFLE, ["pooled", "map"], folder, root=str(pictures))
     torch.manual_seed(4)
@@ -189,6 +190,7 @@ def test_duplicated_addresses_under_distinct_ids_are_fine(pictures, folder):
     np.testing.assert_allclose(store.array("map", ["again"]), store.array("map", ["id1"]), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.seconds
 def test_a_killed_extraction_goes_on_without_loss_or_repetition(pictures, folder, monkeypatch):
     for k in range(12, 100):
         (pictures / f"{k}.png").write_bytes((pictures / f"{k % 12}.png").read_bytes())

@@ -110,6 +110,7 @@ class _AskedError(Exception):
     """Instead of a Ray."""
 
 
+@pytest.mark.seconds
 def test_stages_use_the_ray_that_the_job_asks_for(tmp_path, monkeypatch):
     """Options such as ray.address and ray.gpus reach extraction and, where there is a cluster to join, parsing."""
     asked = []

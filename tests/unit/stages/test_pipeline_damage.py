@@ -85,7 +85,14 @@ def test_damaged_shards_of_features_are_extracted_again(workspace, tmp_path, mon
     assert folder.read_manifest() is not None
 
 
-@pytest.mark.parametrize("name", ["index.parquet", "rejects.parquet", "manifest.json", "begun_by.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index.parquet",
+        "manifest.json",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rejects.parquet", "begun_by.json")),
+    ],
+)
 def test_small_files_beside_the_shards_are_written_again_without_extracting(
     name, workspace, tmp_path, monkeypatch, caplog
 ):

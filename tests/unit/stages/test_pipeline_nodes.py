@@ -65,6 +65,7 @@ def same(one: Material, other: Material) -> bool:
     )
 
 
+@pytest.mark.seconds
 def test_a_trial_runs_where_the_sources_folder_is_not(away: Path, tmp_path: Path) -> None:
     config, workspace = on_disk(away), Workspace.open(str(tmp_path / "workspace"))
     driver = pipeline.prepare(config, workspace)

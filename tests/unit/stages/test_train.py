@@ -19,6 +19,8 @@ from vse.storage.folder import Folder
 from vse.training.loop import Loop
 from vse.workspace import journal
 
+pytestmark = pytest.mark.seconds
+
 SHORT = {"train.batch_size": 64, "train.epochs": 3, "objective.warmup": 0, "model.dim": 32}
 
 

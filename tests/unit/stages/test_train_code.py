@@ -12,6 +12,8 @@ from vse.training import code, loop
 from vse.training.code import this_code
 from vse.training.loop import Loop
 
+pytestmark = pytest.mark.seconds
+
 OTHER = {"digest": "0ther000", "commit": "0123456789abcdef", "changed": True}
 assert CASES
 

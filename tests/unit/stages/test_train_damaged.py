@@ -12,6 +12,8 @@ from vse.stages.trained import load_run
 from vse.training.run_journal import RESULT, finished, tell_lost_end
 from vse.workspace.journal import FILE_NAME
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.fixture
 def result(workspace):

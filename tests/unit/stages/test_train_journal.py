@@ -9,6 +9,8 @@ from vse.stages.train import run_training
 from vse.training import run_journal
 from vse.training.loop import Loop
 
+pytestmark = pytest.mark.seconds
+
 
 def test_a_run_tells_what_made_it_and_what_it_costs(workspace, monkeypatch):
     from vse.workspace import provenance as environment

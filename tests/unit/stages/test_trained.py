@@ -18,6 +18,8 @@ from vse.storage.folder import Folder
 from vse.training.examples import encode_texts
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 SHORT = {"train.epochs": 1, "model.dim": 32, "data.num_val": 6, "data.num_test": 5, "data.num_shifted": 0}
 NUMBERS = itertools.count()
 

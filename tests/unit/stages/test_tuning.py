@@ -29,6 +29,8 @@ from vse.stages.tuning import check_network, check_tuning
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 SIZES = {"data.num_train": 24, "data.num_val": 8, "data.num_test": 6, "data.num_shifted": 0, "model.dim": 16}
 SHORT = {**SIZES, "train.epochs": 2, "train.batch_size": 32, "train.evaluate_every": 1}
 TUNED = {"train.finetune": True, "train.crop_area": 0.5, "train.flip": False}

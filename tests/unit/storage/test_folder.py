@@ -187,6 +187,7 @@ def _hold(path: str, order: str) -> None:
         file.write("out ")
 
 
+@pytest.mark.seconds
 def test_one_process_at_a_time_makes_a_stage(tmp_path):
     context = multiprocessing.get_context("spawn")
     jobs = [context.Process(target=_hold, args=(str(tmp_path / "stage"), str(tmp_path / "order"))) for _ in range(3)]

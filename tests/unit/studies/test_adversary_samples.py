@@ -11,6 +11,8 @@ from vse.studies.adversary_samples import KINDS, SampleOptions, drawn, judged_by
 from vse.studies.adversary_verdicts import tally
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 CONFIG = override(
     preset("univse_tiny"), {"data.num_train": 60, "data.num_val": 2, "data.num_test": 12, "data.num_shifted": 2}
 )

@@ -31,6 +31,7 @@ def other_noun(rng, noun, place):
     return f"a {rng.choice([n for n in NOUNS if n != noun])} is on the {place}"
 
 
+@pytest.mark.seconds
 def test_exchanged_nouns_cannot_be_told_and_marks_can():
     plain = samples("noun", other_noun)
     marked = samples("marked", lambda rng, noun, place: other_noun(rng, noun, place) + " and zebra")
@@ -54,6 +55,7 @@ def test_exchanged_nouns_cannot_be_told_and_marks_can():
         assert (after.pairs, after.coverage, after.text, after.reaches_goal) == (0, 0.0, None, None)
 
 
+@pytest.mark.seconds
 def test_after_the_filter_the_language_model_prefers_neither():
     worse = samples("mixed", lambda rng, n, p: other_noun(rng, n, p) if rng.random() < 0.5 else f"{n} a on is {p} the")
     before, after, both = measure(worse, MODEL, VOCABULARY)
@@ -91,6 +93,7 @@ def test_signs_are_balanced_whatever_the_gaps(values):
     assert (gap[kept] == 0).sum() == (gap == 0).sum()
 
 
+@pytest.mark.seconds
 @given(GAPS, st.randoms(use_true_random=False))
 def test_which_pairs_stay_does_not_depend_on_their_order(values, random):
     gap = np.array(values)

@@ -30,6 +30,7 @@ def planted(rate):
     return lookup
 
 
+@pytest.mark.seconds
 def test_claims_are_answered_as_planted():
     def rate(arm, metric):
         value = 0.6 - 0.2 * (arm.split != "test") * (1.5 if arm == dataclasses.replace(VSEPP, split=arm.split) else 1)
@@ -50,6 +51,7 @@ def test_claims_are_answered_as_planted():
     }
 
 
+@pytest.mark.seconds
 def test_equal_arms_support_no_difference():
     verdicts = answer(planted(lambda arm, metric: 0.6), UNIVSE_CLAIMS, replicates=1000)
     assert verdicts["alpha_free"].answer == "holds"

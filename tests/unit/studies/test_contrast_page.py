@@ -11,6 +11,7 @@ from vse.studies.contrast_page import page_of, read_images
 from vse.text.parser import Parser
 
 
+@pytest.mark.seconds
 def test_captions_with_adversaries_and_reasons():
     images = [(text,) for text in TEXTS]
     page = page_of(images, Rules(minimum=5), Parser.Config(), "all", 5, 2, 0)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.studies.miniature import ALPHAS, SPLITS, STUDY, chosen_of, run_here
 from vse.presets import preset
 from vse.studies.claims import registered_hash
@@ -12,6 +14,8 @@ from vse.studies.trainings import ARCHIVE, Training, TrainingArchive
 from vse.studies.univse_claims import UNIVSE_CLAIMS
 from vse.training.code import name_of, this_code
 from vse.workspace.layout import Workspace
+
+pytestmark = pytest.mark.slow  # nine trainings
 
 
 def test_an_archive_serves_another_workspace(planner: Planner, done: dict[str, list[Training]], tmp_path: Path) -> None:

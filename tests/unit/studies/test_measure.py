@@ -27,6 +27,8 @@ from vse.studies.trainings import Training, TrainingArchive
 from vse.studies.univse_claims import UNIVSE_CLAIMS
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.slow  # nine trainings
+
 DATA: dict[str, Any] = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 6, "data.num_shifted": 5}
 
 

@@ -21,6 +21,7 @@ from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
 
+@pytest.mark.slow
 def test_the_final_learned_alpha_is_recorded(planner: Planner, done: dict[str, list[Training]]) -> None:
     changes: dict[str, Any] = {"model.learn_alpha": True, "train.epochs": 1}
     trainings = [

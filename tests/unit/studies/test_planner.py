@@ -24,6 +24,7 @@ def test_the_search_is_equal_and_apart(planner: Planner) -> None:
     assert [[(one["data.folds"], one["data.fold"]) for one in each] for each in flat] == [[(3, 0), (3, 1), (3, 2)]] * 2
 
 
+@pytest.mark.slow
 def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[str, list[Training]]) -> None:
     chosen = chosen_of(planner)
     for family, candidates in planner.candidates().items():
@@ -41,6 +42,7 @@ def test_validation_chooses_and_the_chosen_is_used(planner: Planner, done: dict[
     assert longer == max(1, round(ratio * STUDY.data["train.epochs"]))
 
 
+@pytest.mark.slow
 def test_some_arms_may_be_done_before_the_others(planner: Planner, done: dict[str, list[Training]]) -> None:
     some = dataclasses.replace(planner, only=("univse_no_comp", "vsepp"))
     assert [training.label for training in some.in_order(done)] == [
@@ -55,6 +57,7 @@ def test_some_arms_may_be_done_before_the_others(planner: Planner, done: dict[st
         dataclasses.replace(planner, only=("x",))
 
 
+@pytest.mark.slow
 def test_only_the_families_of_those_arms_are_searched(planner: Planner, done: dict[str, list[Training]]) -> None:
     some = dataclasses.replace(planner, only=("vsepp_longer",))
     assert set(some.candidates()) == {"vsepp"}

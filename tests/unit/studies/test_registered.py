@@ -43,6 +43,7 @@ def test_four_studies_keep_their_trainings() -> None:
     assert KEPT == ["families_scenes", "families_photographs", "semi_supervised_scenes", "sampling_scenes"]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", KEPT)
 def test_every_training_is_kept(name: str) -> None:
     planner, arms, _ = planned(name)

@@ -24,6 +24,7 @@ from vse.studies.runner import Outcome, perform, run_trainings
 from vse.studies.trainings import ARCHIVE, Training, TrainingArchive
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(
     planner: Planner, done: dict[str, list[Training]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,6 +38,7 @@ def test_a_spent_budget_starts_nothing(planner: Planner) -> None:
     assert run_here(other, other.search(), deadline=0.0) == (False, [])
 
 
+@pytest.mark.slow
 def test_a_failing_training_leaves_the_others_alone(
     planner: Planner, done: dict[str, list[Training]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +79,7 @@ def run(trainings: list[Training], archive: TrainingArchive, workspace: Path, sa
     )
 
 
+@pytest.mark.seconds
 def test_a_killed_process_ends_its_own_training_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "perform", killed_tasks.perform)
     trainings = [Training("killed", override(preset("vsepp_tiny"), {"seed": seed})) for seed in range(3)]
@@ -114,7 +117,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP))],
+)
 def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(INTERRUPTED)
     process = subprocess.Popen(

@@ -33,6 +33,7 @@ def planted(training: Training, **more: Any) -> dict[str, Any]:
     return {"label": training.label, "configuration": to_dict(training.config), **more}
 
 
+@pytest.mark.slow
 def test_names_are_stable_and_distinct(planner: Planner, done: dict[str, list[Training]]) -> None:
     every = [*planner.search(), *(training for trainings in done.values() for training in trainings)]
     assert len({training.name for training in every}) == len(every)

@@ -20,6 +20,8 @@ from vse.sweeps.estimates import Estimate
 from vse.sweeps.ledger import Ledger
 from vse.workspace.journal import Journal, read
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.fixture(autouse=True)
 def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from vse.storage.folder import Folder
 from vse.sweeps.alpha import charted, headline, rule_text
 from vse.sweeps.ledger import Ledger
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.fixture(autouse=True)
 def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,7 @@ def test_the_row_of_a_sweep_has_what_all_its_trials_cost(tmp_path: Path) -> None
     assert latest == {"trials": 1, "cost/seconds": 7200, "cost/gpu_hours": 1}
 
 
+@pytest.mark.seconds
 def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """MLflow's table has a column for the data set, which was empty for all but trainings."""
     from mlflow import MlflowClient

@@ -45,6 +45,7 @@ def test_parts_add_up_to_a_run() -> None:
     assert parts.seconds(TrainConfig(epochs=5, workers=2)) == 2.0 + 5 * (0.5 * 4 * 0.5 + 0.25) + 15.0
 
 
+@pytest.mark.seconds
 def test_a_step_is_timed_without_its_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps of 20 ms beyond their own time, the first three of half a second."""
     config, material = made(tmp_path)
@@ -65,6 +66,7 @@ def test_a_step_is_timed_without_its_warm_up(tmp_path: Path, monkeypatch: pytest
     assert found.checkpoint > 0
 
 
+@pytest.mark.seconds
 def test_what_is_larger_is_scaled_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, material = made(tmp_path)
     captions = len(material.records.split("train").captions)
@@ -77,6 +79,7 @@ def test_what_is_larger_is_scaled_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert found.validation == pytest.approx(0.01 * len(material.records.split("val").captions), rel=0.5)
 
 
+@pytest.mark.seconds
 def test_a_fit_in_closed_form_has_no_steps(tmp_path: Path) -> None:
     config, material = made(tmp_path, "cca_scenes")
     assert time_training(config, material, Workspace.open(str(tmp_path))) is None
@@ -100,6 +103,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vse.sweeps.estimates.time_training.__defaults__", (0.1,))
 
 
+@pytest.mark.seconds
 def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:
     asked = small(tmp_path)
     workspace = Workspace.open(str(tmp_path))
@@ -119,6 +123,7 @@ def test_what_is_missing_and_what_makes_it(tmp_path: Path) -> None:
     assert "train.epochs=1 --workspace" in found.source
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("quick")
 def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
     asked = small(tmp_path)
@@ -136,6 +141,7 @@ def test_a_dry_run_times_steps_and_writes_nothing(tmp_path: Path) -> None:
     assert listing(tmp_path) == before
 
 
+@pytest.mark.seconds
 @pytest.mark.usefixtures("quick")
 def test_runs_like_it_go_before_steps(tmp_path: Path) -> None:
     asked, workspace = small(tmp_path, "vsepp_tiny", space="margin"), Workspace.open(str(tmp_path))
@@ -145,6 +151,7 @@ def test_runs_like_it_go_before_steps(tmp_path: Path) -> None:
     assert found.source == "median epoch of 1 runs like these"
 
 
+@pytest.mark.seconds
 def test_enough_runs_like_it_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a thousand runs each would be two requests to a store."""
     asked, workspace = small(tmp_path, "vsepp_tiny", space="margin"), Workspace.open(str(tmp_path))
@@ -214,6 +221,7 @@ def cost_after_a_trial(place: Path, *, trained_by: int, **more: Any) -> str:
     return line
 
 
+@pytest.mark.seconds
 def test_only_trials_of_as_many_workers_say_what_the_next_ones_take(tmp_path: Path) -> None:
     """The number of workers changes no result, so it may change within a sweep; what a trial takes changes with it."""
     told = "cost: about 0.48 s per trial (median of this sweep's finished trials), "

@@ -206,6 +206,7 @@ def test_what_runs_is_written_down_while_it_runs(ledger: Ledger, monkeypatch: py
 
 
 @pytest.mark.usefixtures("two_cpus")
+@pytest.mark.slow
 def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> None:
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.proposals import TrialList
@@ -272,6 +273,7 @@ def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
 
 
 @pytest.mark.usefixtures("two_cpus")
+@pytest.mark.slow
 def test_workers_that_wait_for_places_are_told_of(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -331,6 +333,7 @@ def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: st
 
 
 @pytest.mark.usefixtures("two_cpus")
+@pytest.mark.slow
 def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
     from vse.sweeps.experiment import run_proposed
     from vse.sweeps.proposals import TrialList
@@ -348,6 +351,7 @@ def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
 
 
 @pytest.mark.usefixtures("two_cpus")
+@pytest.mark.slow
 def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
     from ray import tune
 

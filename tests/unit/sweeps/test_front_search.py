@@ -48,6 +48,7 @@ def test_both_ends_of_the_front_are_found(tmp_path: Path) -> None:
     assert min(abs(c["alpha"] - 0.7) for c in done if c["every"] == 1) < 0.1
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("sampler", sorted(SEARCHES), indirect=True)
 def test_stopped_it_draws_as_it_would_have(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"samples": 12, "num_initial": 5, "objectives": 2}
@@ -56,6 +57,7 @@ def test_stopped_it_draws_as_it_would_have(tmp_path: Path) -> None:
     assert first + Searched(tmp_path / "parts", FLAT, **keys).work() == whole
 
 
+@pytest.mark.seconds
 def test_points_that_diverged_are_avoided(tmp_path: Path) -> None:
     """As the worst of both objectives. Of other failures nothing is learnt."""
     space = Space("here", {"alpha": tune.uniform(0.0, 1.0)})

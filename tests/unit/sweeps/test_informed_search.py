@@ -133,6 +133,7 @@ def test_a_search_ends_with_as_many_points_and_none_twice(tmp_path: Path) -> Non
     assert {c["loss.margin"] for c in done} == {0.3}
 
 
+@pytest.mark.seconds
 def test_it_is_better_than_chance(tmp_path: Path) -> None:
     """Mean objective of the informed half over that of the random half, several searches."""
     gains = []
@@ -143,6 +144,7 @@ def test_it_is_better_than_chance(tmp_path: Path) -> None:
     assert sum(gains) / len(gains) > 0.02
 
 
+@pytest.mark.seconds
 def test_alternatives_bring_their_own_keys(tmp_path: Path) -> None:
     done = Searched(tmp_path, CONDITIONAL, samples=30).work()
     keys = {"plain": set(), "pool": {"loss.weight"}, "attention": {"loss.weight", "loss.margin"}}
@@ -199,11 +201,13 @@ def failures(folder: Path, samples: int, kind: FailureKind) -> int:
     return count
 
 
+@pytest.mark.seconds
 def test_points_that_diverged_are_kept_from(tmp_path: Path) -> None:
     """The best is next to where trainings diverge, as with rates. Of other failures nothing is learnt."""
     assert failures(tmp_path, 40, FailureKind.DIVERGED) < 0.6 * failures(tmp_path, 40, FailureKind.ERROR)
 
 
+@pytest.mark.seconds
 def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
     """Told where the best is, it draws nearer to it than a search that starts from nothing."""
     near = [({"alpha": 0.2 + 0.01 * k, "every": 1, "sizes": [1], "loss.margin": 0.3}, (1.0,)) for k in range(10)]
@@ -219,6 +223,7 @@ def test_it_learns_from_what_it_is_told(tmp_path: Path) -> None:
     assert away(told) < 0.8 * away(alone)
 
 
+@pytest.mark.seconds
 def test_points_that_would_not_train_are_drawn_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Half of the space is refused; a search that is stopped draws and refuses as it would have."""
 
@@ -237,6 +242,7 @@ def test_points_that_would_not_train_are_drawn_anew(tmp_path: Path, caplog: pyte
     assert first + Searched(tmp_path / "parts", FLAT, check=check).work() == done
 
 
+@pytest.mark.seconds
 def test_a_space_in_which_nothing_trains_ends(tmp_path: Path) -> None:
     def check(point: Mapping[str, Any]) -> None:
         raise InputError("trains nothing")
@@ -307,6 +313,7 @@ def test_refusals(kind: type[InformedSearch]) -> None:
     assert [first_draws(n) for n in (1, 9, 60, 300)] == [1, 3, 20, 20]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", [GaussianProcessSearch], indirect=True)
 def test_a_gaussian_process_goes_on_as_it_would_have_and_beats_chance(tmp_path: Path) -> None:
     whole = Searched(tmp_path / "whole", FLAT, samples=14, num_initial=7).work()
@@ -316,6 +323,7 @@ def test_a_gaussian_process_goes_on_as_it_would_have_and_beats_chance(tmp_path: 
     assert sum(values[7:]) > sum(values[:7])
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", [GaussianProcessSearch], indirect=True)
 def test_a_gaussian_process_keeps_from_points_that_diverged(tmp_path: Path) -> None:
     assert failures(tmp_path, 12, FailureKind.DIVERGED) < 0.6 * failures(tmp_path, 12, FailureKind.ERROR)

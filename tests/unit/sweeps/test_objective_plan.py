@@ -21,6 +21,8 @@ from vse.sweeps.objective import ObjectivePlan, ObjectiveSweepOptions, check_poi
 from vse.sweeps.plan import JobOptions, label_of
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 
 def describe_plan(asked: Request) -> list[str]:
     return describe_sweep(asked, make_plan)
@@ -42,12 +44,10 @@ def request(preset: str = "univse_tiny", workspace: str = "/nowhere", space: str
 
 def entered(workspace: Path, plan: ObjectivePlan, values: dict[str, float], **more: Any) -> Folder:
     """A sweep whose trials of some labels have finished."""
-    folder = open_sweep(Workspace.open(str(workspace)), plan.name, plan.definition())
-    ledger = Ledger(folder)
+    ledger = Ledger(folder := open_sweep(Workspace.open(str(workspace)), plan.name, plan.definition()))
     for point in plan.listed:
         (key,) = point
-        name = f"{key.rpartition('.')[2]}={point[key]:g}"
-        if name in values:
+        if (name := f"{key.rpartition('.')[2]}={point[key]:g}") in values:
             for trial in plan.trials_of(point, "data"):
                 ledger.finish(trial, {"objective": values[name], "run": "none", **more}, 10.0)
     return folder

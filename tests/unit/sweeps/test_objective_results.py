@@ -102,6 +102,7 @@ def test_a_point_is_the_preset_only_where_all_that_the_space_sets_is_as_there(tm
         assert (found.at_base() is not None) == there
 
 
+@pytest.mark.seconds
 def test_claims_are_answered_from_the_file_that_the_ledger_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_parent_run_says_what_was_asked_last(tmp_path: Path) -> None:
     assert not any(key.startswith("sweep.") for key in story.params)
 
 
+@pytest.mark.seconds
 def test_only_what_a_call_was_to_try_and_did_not_is_left(tmp_path: Path) -> None:
     begun = sweep_of(tmp_path)
     first, second, third = (begun.plan.trials_of(point, "m")[0] for point in begun.plan.listed[:3])
@@ -127,6 +128,7 @@ def test_a_trial_is_told_to_a_store_at_once(tmp_path: Path, monkeypatch: pytest.
     assert (story.status, len([key for key, _ in story.metrics if key == "rsum_so_far"])) == ("finished", 30)
 
 
+@pytest.mark.seconds
 def test_a_sweep_without_a_best_point_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Trials of several seeds stand at asha's rungs by themselves: each point may have lost one."""
     sweep = sweep_of(tmp_path, sweep__method="asha", sweep__seeds="0,1")

@@ -12,6 +12,8 @@ from vse.sweeps.ledger import DEFINITION, Ledger
 from vse.sweeps.optuna_study import export_study
 from vse.sweeps.space import Space
 
+pytestmark = pytest.mark.seconds
+
 optuna = pytest.importorskip("optuna")
 
 SPACE = Space(
@@ -44,6 +46,7 @@ def result(value: float, curve: tuple[float, ...] = (), **more: Any) -> dict[str
     return {"objective": value, "metrics": {"test/rsum": value + 1}, "run": "a-run", "curve": list(curve), **more}
 
 
+@pytest.mark.seconds
 def test_points_become_trials(tmp_path: Path) -> None:
     folder = sweep(tmp_path)
     ledger = Ledger(folder)

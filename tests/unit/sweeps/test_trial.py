@@ -23,6 +23,8 @@ from vse.sweeps.trial import TrialSetting, objective_trial
 from vse.training.code import this_code
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 
 def test_epochs_that_another_process_trains_meanwhile_are_in_the_curve(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch

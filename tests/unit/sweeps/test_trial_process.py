@@ -64,6 +64,7 @@ def test_stages_of_a_trial_are_told_as_what_they_are(monkeypatch: pytest.MonkeyP
     assert progress.listeners == [] or all("listen" not in repr(each) for each in progress.listeners)
 
 
+@pytest.mark.seconds
 def test_a_trial_makes_what_it_lacks_without_workers_of_rays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They would wait for GPUs and cores that trials hold, and these for them."""
 

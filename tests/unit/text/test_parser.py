@@ -47,6 +47,7 @@ def test_tokens_and_offsets_are_those_of_the_one_tokeniser(parser, captions):
         assert any(t.head == i for i, t in enumerate(parse))
 
 
+@pytest.mark.seconds
 def test_a_parse_does_not_depend_on_its_batch(parser, captions):
     whole = parser.parse_all(captions)
     assert parser.parse_all(captions, batch_size=1) == whole

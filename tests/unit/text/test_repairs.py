@@ -31,6 +31,7 @@ def components(parser, text):
     )
 
 
+@pytest.mark.seconds
 def test_annotated_sentences_of_every_kind_are_read_right(parser):
     right = Counter()
     for gold in SENTENCES:
@@ -85,6 +86,7 @@ def test_parses_of_golden_captions_are_repaired_once_and_for_all(parser):
         assert repaired(once, parser._lemmas.lemma) == once
 
 
+@pytest.mark.seconds
 def test_a_tree_stays_a_tree_whatever_is_repaired(parser):
     for gold in SENTENCES:
         parse = parser.parse(gold.caption)

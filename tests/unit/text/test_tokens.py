@@ -70,6 +70,7 @@ def test_examples(text: str, expected: list[str]) -> None:
     assert [token.text for token in tokenize(text)] == expected
 
 
+@pytest.mark.seconds
 @given(st.text(max_size=80))
 def test_offsets_point_into_the_text_and_never_overlap(text: str) -> None:
     tokens = tokenize(text)
@@ -80,6 +81,7 @@ def test_offsets_point_into_the_text_and_never_overlap(text: str) -> None:
     assert all(one.end <= two.start for one, two in pairwise(tokens))
 
 
+@pytest.mark.seconds
 @given(st.text(max_size=80))
 def test_nothing_visible_is_lost(text: str) -> None:
     """What lies between tokens is white space, control characters, pictographs, and marks that belong to no letter."""
@@ -92,6 +94,7 @@ def test_nothing_visible_is_lost(text: str) -> None:
             assert k in covered, (sign, tokenize(text))
 
 
+@pytest.mark.seconds
 @given(
     st.lists(st.sampled_from(["dog", "isn't", "man's", "12", "3,000", "red-hot", "x.", "\u00e9t\u00e9"]), max_size=8)
 )

@@ -84,6 +84,7 @@ def test_captions_without_a_frequent_word_are_one_line(captions, says):
         train_word_vectors(captions, VectorConfig(min_count=3))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("subwords", [False, True])
 def test_words_in_like_company_are_alike(subwords):
     pytest.importorskip("gensim", reason="needs the extra `vectors`")

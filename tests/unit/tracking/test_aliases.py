@@ -14,6 +14,8 @@ from vse.tracking import models
 from vse.tracking.shipping import ship_all
 from vse.workspace.journal import FILE_NAME, Journal
 
+pytestmark = pytest.mark.seconds
+
 MODEL, ALIAS = "univse-scenes", "selected"
 ADDRESS = f"models:/{MODEL}@{ALIAS}"
 
@@ -52,6 +54,7 @@ def versions(workspace: Path) -> dict[str, str]:
     return {v.tags["vse.digest"]: v.version for v in client(workspace).search_model_versions(f"name='{MODEL}'")}
 
 
+@pytest.mark.seconds
 def test_journals_that_come_again_leave_the_alias_where_it_is(workspace: Path) -> None:
     offer(workspace, "s1")
     assert ship_all(str(workspace)).models == {ADDRESS: 1}
@@ -64,6 +67,7 @@ def test_journals_that_come_again_leave_the_alias_where_it_is(workspace: Path) -
     assert set(versions(workspace)) == {"s0s0", "s1s1"}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("last", ["s0", "s1"])
 def test_a_lost_registry_gets_every_version_and_the_alias_of_the_latest_offer(workspace: Path, last: str) -> None:
     """And one whose offers were all made while its server was away."""
@@ -97,6 +101,7 @@ def test_what_is_offered_again_gets_the_alias_again(workspace: Path) -> None:
     assert len(versions(workspace)) == 2
 
 
+@pytest.mark.seconds
 def test_an_alias_that_somebody_moved_waits_for_a_new_offer(workspace: Path) -> None:
     for run in ("s0", "s1"):
         offer(workspace, run)
@@ -110,6 +115,7 @@ def test_an_alias_that_somebody_moved_waits_for_a_new_offer(workspace: Path) -> 
     assert held(workspace) == "s1s1"
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("tag", [None, "yesterday"])
 def test_an_alias_without_a_time_goes_to_the_latest_offer(workspace: Path, tag: str | None) -> None:
     """As registries have it that were filled before the time was kept."""

@@ -41,6 +41,7 @@ def everything_is_there(workspace: Path, *names: str) -> None:
         assert len(client(workspace).get_metric_history(runs[name].info.run_id, "val/rsum")) >= 2
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("news", ["metrics", "end", "file", "another run"])
 def test_a_server_whose_database_is_brought_back_gets_what_came_after(
     news: str, workspace: Path, behind_a_server: Path, tmp_path: Path
@@ -70,6 +71,7 @@ def test_a_server_whose_database_is_brought_back_gets_what_came_after(
     everything_is_there(workspace, *names)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("served", [True, False], ids=["server", "file"])
 def test_an_emptied_store_is_filled_by_the_job_that_lives_then(
     served: bool, workspace: Path, tmp_path: Path, fresh_store: Path, request: pytest.FixtureRequest
@@ -88,6 +90,7 @@ def test_an_emptied_store_is_filled_by_the_job_that_lives_then(
     everything_is_there(workspace, "a", "b")
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("when", ["find_or_create", "send", "set_status"])
 def test_a_database_that_is_brought_back_in_the_middle_of_a_pass(
     when: str, workspace: Path, behind_a_server: Path, fresh_store: Path, monkeypatch: pytest.MonkeyPatch

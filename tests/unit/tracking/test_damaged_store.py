@@ -17,6 +17,8 @@ from vse.tracking.mlflow_internals import close_engines
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
 from vse.tracking.store import Store
 
+pytestmark = pytest.mark.seconds
+
 
 def _zero_a_page(file: Path) -> None:
     """The first page of the table of metrics, as a disk loses it; its index and all other tables are intact."""

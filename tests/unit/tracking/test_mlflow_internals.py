@@ -74,6 +74,7 @@ def test_stores_keep_their_engines_by_address() -> None:
         assert isinstance(store._engine_map, dict), f"{TO_DO} find in {module} where connections are kept"
 
 
+@pytest.mark.seconds
 def test_columns_of_the_store(database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         for table, column in internals.PATH_COLUMNS:
@@ -92,6 +93,7 @@ def test_columns_of_the_store(database: Path) -> None:
         assert connection.execute(internals.STAGE_OF_RUN, ("none",)).fetchall() == [], f"{TO_DO} set STAGE_OF_RUN"
 
 
+@pytest.mark.seconds
 def test_runs_are_found_by_an_index(database: Path, tmp_path: Path) -> None:
     store = Store(f"sqlite:///{database}", tmp_path / "artifacts")
     made = store.find_or_create("vse", "a", name="a", started=1)
@@ -105,6 +107,7 @@ def test_runs_are_found_by_an_index(database: Path, tmp_path: Path) -> None:
     assert "vse_runs" in plan, f"{TO_DO} set INDEX_OF_TAG"
 
 
+@pytest.mark.seconds
 def test_closed_engines_are_forgotten(database: Path) -> None:
     from mlflow import MlflowClient
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
@@ -116,6 +119,7 @@ def test_closed_engines_are_forgotten(database: Path) -> None:
     assert uri not in SqlAlchemyStore._engine_map
 
 
+@pytest.mark.seconds
 def test_keys_of_the_browser_are_those_of_the_pages() -> None:
     import mlflow.server
 

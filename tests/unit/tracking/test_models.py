@@ -21,6 +21,8 @@ from vse.workspace import journal
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 
 @pytest.fixture(autouse=True)
 def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ def latest(workspace: Path, run: str) -> dict[str, float]:
     return runs_of(workspace)[run].data.metrics
 
 
+@pytest.mark.seconds
 def test_what_a_later_report_says_replaces_what_an_earlier_one_said(workspace: Path) -> None:
     """As when a sweep is extended: its numbers are of one step always."""
     book = Journal(workspace / "sweeps" / "s" / journal.FILE_NAME)
@@ -43,6 +44,7 @@ def retrained(workspace: Path, run: str, start: float, epochs: int, *, ends: boo
     return book
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("epochs", [1, 2, 3, 4], ids=["shorter", "shorter by an epoch", "as long", "longer"])
 @pytest.mark.parametrize("lost", [False, True], ids=["", "state lost"])
 def test_a_run_that_was_trained_anew_has_its_new_numbers(workspace: Path, epochs: int, lost: bool) -> None:
@@ -67,6 +69,7 @@ def test_a_run_that_was_trained_anew_has_its_new_numbers(workspace: Path, epochs
     assert runs_of(workspace)["a"].info.status == "FINISHED"
 
 
+@pytest.mark.seconds
 def test_a_journal_of_the_same_length_is_told_from_the_one_that_was_shipped(workspace: Path) -> None:
     """Made anew before a pass saw that it was gone."""
     book = retrained(workspace, "a", 100.0, 3)

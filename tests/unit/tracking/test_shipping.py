@@ -25,6 +25,8 @@ from vse.tracking.shipping import Shipper, ship_all, tracking_uri
 from vse.workspace import journal
 from vse.workspace.journal import Journal
 
+pytestmark = pytest.mark.seconds
+
 
 def write_run(workspace: Path, run: str, parent: str = "", epochs: int = 2, folder: str = "runs") -> Journal:
     book = Journal(workspace / folder / run / journal.FILE_NAME)

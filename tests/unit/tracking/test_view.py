@@ -31,6 +31,7 @@ def shown(workspace: Path, name: str = "alpha-x-0123abcd") -> Any:
     return runs_of(workspace)[name]
 
 
+@pytest.mark.seconds
 def test_a_run_has_few_tags_and_the_rest_is_in_a_file(workspace: Path) -> None:
     sweep_of(workspace, attempts=2, run="r")
     made = shown(workspace)
@@ -46,6 +47,7 @@ def test_a_run_has_few_tags_and_the_rest_is_in_a_file(workspace: Path) -> None:
     assert '"kind"' not in content
 
 
+@pytest.mark.seconds
 def test_the_experiment_opens_as_model_training_with_chosen_columns(workspace: Path) -> None:
     sweep_of(workspace)
     shown(workspace)
@@ -55,6 +57,7 @@ def test_the_experiment_opens_as_model_training_with_chosen_columns(workspace: P
     assert tags["mlflow.note.content"]
 
 
+@pytest.mark.seconds
 def test_a_description_has_its_parts_in_order_and_its_links_lead_somewhere(workspace: Path) -> None:
     book = sweep_of(workspace)
     book.describe("commands", block(["python jobs/sweep_alpha.py"]))

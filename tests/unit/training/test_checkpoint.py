@@ -79,6 +79,7 @@ def _equal(one, other):
             assert all(torch.equal(value, theirs[number][key]) for key, value in state.items()), number
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES)
 def test_everything_comes_back_bit_by_bit(tmp_path, case):
     """A run interrupted after four steps of an epoch goes on with the numbers of one that was not."""

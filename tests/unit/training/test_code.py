@@ -10,6 +10,8 @@ from vse import presets
 from vse.training import code
 from vse.training.code import SOURCES, Sources, digest_of, name_of, names_of, others, read_code, this_code, warning
 
+pytestmark = pytest.mark.seconds
+
 PACKAGE = Path(vse.__file__).parent
 # Rooms that training reads and that decide no weight
 ELSEWHERE = {"cluster", "display", "errors", "presets", "storage", "tracking", "workspace"}

@@ -98,6 +98,7 @@ def _accepted(config):
     return True
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("family", "variant"), CASES)
 def test_what_is_declared_is_what_a_step_does(family, variant):
     phases = make_family(family, DATA.context, **variant).phases()

@@ -123,6 +123,7 @@ def _settings(family: str) -> list[tuple[str, Any]]:
     ]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("family", "variant"), CASES)
 def test_what_keys_declare_is_what_a_step_does(family: str, variant: dict[str, Any]) -> None:
     idle = without_effect(_config(family, variant))
@@ -259,6 +260,7 @@ def test_parts_that_would_train_for_nothing_are_refused(name: str, changes: dict
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.seconds
 def test_conditions_are_of_keys_and_values_that_exist() -> None:
     seen = 0
     for name in presets.names():

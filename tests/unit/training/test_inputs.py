@@ -40,6 +40,7 @@ def opened(material, name="univse_tiny", **changes):
     return config, training_inputs(config, material[name], family_inputs(config))
 
 
+@pytest.mark.seconds
 def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
     place = stages(tmp_path / "workspace")
     config = override(preset("vsec_scenes"), {**TINY, "objective.draws": 4, "objective.kinds": ("noun", "numeral")})
@@ -77,6 +78,7 @@ def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
         assert (slots[one] != slots[other]).mean() > 0.3
 
 
+@pytest.mark.seconds
 def test_sentence_vectors_are_mapped_once_for_all_splits_and_single_in_batches(stages, tmp_path):
     small = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("data", "features")}
     config = override(preset("embedding_network_scenes"), small)
@@ -94,6 +96,7 @@ def test_sentence_vectors_are_mapped_once_for_all_splits_and_single_in_batches(s
     np.testing.assert_array_equal(batch["sentence"], train.values[train.row[rows]])
 
 
+@pytest.mark.seconds
 def test_words_come_from_training_captions_only(material):
     _, data = opened(material)
     records, parses = material["univse_tiny"].records, material["univse_tiny"].parses

@@ -40,6 +40,7 @@ class Run:
         return {"val/rsum": float(next(self.scores))}
 
 
+@pytest.mark.seconds
 def test_numbers_of_an_epoch_are_means_over_captions_and_steps(tmp_path):
     run = Run(tmp_path, "univse", train__epochs=1)
     reference = make_family("univse", run.data.context)
@@ -226,6 +227,7 @@ def test_workers_save_when_rank_0_says_so(tmp_path, monkeypatch):
     assert asked == [(0, 0)] * 2 + [(0, 1)] * 2
 
 
+@pytest.mark.seconds
 def test_seconds_add_up_over_interruptions(tmp_path, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr("vse.training.loop.time.monotonic", lambda: clock[0])
@@ -291,6 +293,7 @@ def test_a_phase_of_every_third_step_has_its_turn_in_epochs_of_one(tmp_path):
     assert ["train/discriminator" in numbers for _, numbers in run.told] == [False, False, True] * 2
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])
 def test_features_that_stay_on_the_device_change_no_bit(tmp_path, monkeypatch, name):
     """What a GPU does whose memory holds them, on a CPU; with images dealt to captions whose own is not known."""
@@ -354,6 +357,7 @@ def test_a_family_fitted_in_closed_form_makes_one_epoch_of_no_step(tmp_path):
     assert all(torch.equal(value, before[name]) for name, value in run.family.state_dict().items())
 
 
+@pytest.mark.seconds
 def test_windows_train_on_every_caption_and_give_pages_back(tmp_path, monkeypatch):
     run = Run(tmp_path, train__window=3, train__batch_size=2)
     seen, released = [], []

@@ -48,6 +48,7 @@ def test_credentials_of_an_address_are_hidden(tmp_path: Any) -> None:
     assert "secret" not in (tmp_path / FILE).read_text()
 
 
+@pytest.mark.seconds
 def test_it_reaches_journal_and_folder_and_makes_no_other_run(workspace: Any) -> None:
     nameless = run_training(config(), workspace)
     assert read_origin(nameless.folder) is None
@@ -66,6 +67,7 @@ def test_it_reaches_journal_and_folder_and_makes_no_other_run(workspace: Any) ->
     assert seed.folder.read_json("config.json").keys() == named.folder.read_json("config.json").keys()
 
 
+@pytest.mark.seconds
 def test_a_finished_run_in_a_place_that_cannot_be_written_is_found_all_the_same(
     workspace: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +80,7 @@ def test_a_finished_run_in_a_place_that_cannot_be_written_is_found_all_the_same(
     assert run_training(config(), workspace, origin=Origin("vsepp_tiny")).run == done.run
 
 
+@pytest.mark.seconds
 def test_a_run_that_was_begun_keeps_its_name(workspace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any, **more: Any) -> None:
         raise RuntimeError("killed")

@@ -26,6 +26,7 @@ def _collator(workspace, name="vsepp_tiny", **changes):
     return data.train, make_collator(config, data, family_inputs(config), None)
 
 
+@pytest.mark.seconds
 def test_pairs_left_out_shorten_the_epoch(workspace):
     train, collate = _collator(workspace, train__pairs=0.25)
     images = np.unique(train.image[collate.captions])
@@ -34,6 +35,7 @@ def test_pairs_left_out_shorten_the_epoch(workspace):
     assert "paired" not in collate(collate.captions[:3], 0)
 
 
+@pytest.mark.seconds
 def test_the_unpaired_rest_makes_the_epoch_whole_again(workspace):
     train, collate = _collator(workspace, train__pairs=0.25, train__unpaired=True)
     assert np.array_equal(collate.captions, np.arange(len(train)))
@@ -41,6 +43,7 @@ def test_the_unpaired_rest_makes_the_epoch_whole_again(workspace):
     assert len(np.unique(train.image[batch["paired"].numpy()])) == round(0.25 * train.num_images)
 
 
+@pytest.mark.seconds
 def test_all_pairs_are_the_default(workspace):
     train, collate = _collator(workspace)
     assert np.array_equal(collate.captions, np.arange(len(train)))

@@ -19,6 +19,8 @@ from vse.training.config import family_inputs
 from vse.training.inputs import TrainingInputs, training_inputs
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 PRESET = preset("univse_tiny")
 
 

@@ -73,6 +73,7 @@ def test_half_precision_without_a_gpu_is_no_single_precision_by_another_name(pre
         Stepper(family, family, objective, OptimConfig(), precision)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["vsepp", "univse"])
 def test_steps_learn(name):
     family, objective, batch = _setup(name)

@@ -11,6 +11,7 @@ from vse.training.config import OptimConfig
 from vse.training.step import Stepper
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("cca")])
 def test_a_step_keeps_to_the_gpu_and_computes_what_a_cpu_does(case: str) -> None:
     family, objective, batch = set_up(case)

@@ -51,12 +51,14 @@ def _waits(case):
     return found
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_waits_for_a_gpu_as_rarely_as_stated(case):
     found = _waits(case)
     assert sum(found.values()) <= ALLOWED.get(case, 0), dict(found)
 
 
+@pytest.mark.seconds
 def test_few_pairs_with_a_gradient_are_read_no_more_often(monkeypatch):
     """Whole captions at once and pair by pair; one part of pairs or several."""
     for few in (0.0, 1.0):

@@ -171,6 +171,7 @@ def test_statistics_move_only_if_they_are_trained(frozen):
     assert not has_batch_norm(nn.Linear(2, 2))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("name", ["vsepp", "jwae"])
 def test_steps_learn_and_clip_both(name):
     family, objective, batch = pixel_batch(name)

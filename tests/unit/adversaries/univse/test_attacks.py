@@ -315,6 +315,7 @@ def any_caption(text, image, rows, places):
     return ParsedCaption(id=text, image=image, text=text, parse=parse, components=components)
 
 
+@pytest.mark.seconds
 @settings(deadline=None, max_examples=150)
 @given(
     st.dictionaries(st.text(max_size=40), st.sampled_from("ij"), min_size=1, max_size=3),

@@ -33,6 +33,7 @@ def texts(caption, *others, paradigm=None, rules=None, kind="all"):
     }
 
 
+@pytest.mark.seconds
 def test_nouns_agree_with_what_is_around_them():
     found = texts("A dog sits on a bench.", paradigm="noun")
     assert "A cat sits on a bench." in found
@@ -44,6 +45,7 @@ def test_nouns_agree_with_what_is_around_them():
     assert "The big elephant" in texts("The big dog", paradigm="noun")
 
 
+@pytest.mark.seconds
 def test_nouns_are_of_different_meaning_and_not_in_the_image():
     found = texts("A dog sits on a bench.", "A sofa with a kite.", "Two men with umbrellas.", paradigm="noun")
     for word in ("sofa", "kite", "umbrella", "man", "bench", "men"):
@@ -224,6 +226,7 @@ ANYTHING = st.one_of(
 )
 
 
+@pytest.mark.seconds
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ANYTHING, min_size=1, max_size=3), st.sampled_from([None, PAPER]))
 def test_any_caption_is_changed_truly_or_not_at_all(captions, rules):

@@ -30,6 +30,7 @@ def made():
     return tuple(evaluation_set(IMAGES, generator("all"), seed=1, split="test"))
 
 
+@pytest.mark.seconds
 def test_each_class_has_new_texts_up_to_twenty(made):
     counts = Counter((a.caption_id, a.attack) for a in made)
     assert counts["a", "relation"] > counts["a", "preposition"]
@@ -47,6 +48,7 @@ def test_each_class_has_new_texts_up_to_twenty(made):
     assert not any(a.caption_id == "d" for a in made)
 
 
+@pytest.mark.seconds
 def test_no_change_takes_another_back(made):
     """ "A man behind a sign": shuffled and with the other preposition it would say the same."""
     image = [[parsed("A dog is on a bench near a truck behind a bowl.", id="a", image="1")]]
@@ -107,6 +109,7 @@ def test_eligible_and_report(made):
     assert sum(found["counts_of_plurals"].values()) == pytest.approx(1)
 
 
+@pytest.mark.seconds
 def test_disjoint_words_never_meet_shared_ones():
     captions = [[parsed(text, id=str(k), image=str(k))] for k, text in enumerate(TEXTS[:40])]
     words = {

@@ -61,6 +61,7 @@ def encoded(vocabulary, text):
     return [START, *vocabulary.encode(words(text)), END]
 
 
+@pytest.mark.seconds
 def test_ids_are_those_of_the_strings(made, sampler, captions, vocabulary):
     rows = np.arange(len(captions))
     drawn = sampler.draw(rows, 0)

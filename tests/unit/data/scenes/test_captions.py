@@ -37,6 +37,7 @@ from vse.text.tokens import words
 ADDRESSES = st.builds(Address, st.integers(0, 5), st.sampled_from(SPLITS), st.integers(0, 400))
 
 
+@pytest.mark.seconds
 @given(ADDRESSES, st.sampled_from(WORDINGS))
 @settings(max_examples=50, deadline=None)
 def test_every_caption_reads_back_and_holds_for_its_scene(address: Address, wording: str) -> None:

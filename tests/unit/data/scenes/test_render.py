@@ -35,6 +35,7 @@ def _one(noun: str, colour: str, pattern: str, size: int = 34, drawing: str = "p
     return render(Scene((ObjectGroup(noun, colour, "large", pattern, (box,)),), (), 0, drawing))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("style", ["plain", "second"])
 def test_every_noun_colour_and_pattern_looks_different(style: str) -> None:
     def distinct(pictures: list[np.ndarray], least: int) -> None:

@@ -81,6 +81,7 @@ def probe_of(form: str, images: int = 40, epochs: int = 6) -> AlignmentProbe:
     return AlignmentProbe(vectors, words, truth & ~neither, ~truth & ~neither, settings)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("form", "epochs"), [("mlp", 60), ("linear", 300)])
 def test_it_learns_and_depends_on_the_seed_alone(form: str, epochs: int) -> None:
     probe = probe_of(form, epochs=epochs)

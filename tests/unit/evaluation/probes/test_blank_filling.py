@@ -114,6 +114,7 @@ def test_ranks_by_sorting_and_a_word_without_a_vector_is_last() -> None:
         assert ranks.expected()[row].item() == (rank if blanks.answer[row] != 3 else NEVER + 1)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("form", ["mlp", "linear"])
 def test_it_depends_on_the_seed_alone_and_learns(form: str) -> None:
     """Images that say which word is left out: after training most answers are right."""

@@ -15,6 +15,8 @@ from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 PAIRS = [{"filename": "nowhere.jpg", "caption": "a dog", "negative_caption": "a cat"}]
 CASES: dict[str, tuple[dict[str, Any], str]] = {  # `tasks` and keys

@@ -6,6 +6,8 @@ from tests.unit.asked import asked
 from vse.evaluation.tasks.unified_retrieval import TITLES
 from vse.stages.measuring.stage import measure_run
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_test": 12, "data.num_val": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 BOTH = ("unified_retrieval", "visual_parsing")
 KEYS = {"unified_retrieval__frequent": 1, "unified_retrieval__least_nouns": 2, "unified_retrieval__least": 1}

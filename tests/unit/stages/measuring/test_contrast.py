@@ -18,6 +18,8 @@ from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 CLASSES = ("noun", "numeral", "relation")
 PER_CLASS = 2
 

@@ -16,6 +16,8 @@ from vse.stages.trained import Trained, device_of, load_run
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 6, "data.num_shifted": 0, "train.epochs": 1}
 
 

@@ -18,6 +18,8 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 CPU = torch.device("cpu")
 
 

@@ -19,6 +19,8 @@ from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import encode_adversaries, encode_split, load_run
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 
 

@@ -22,6 +22,8 @@ from vse.stages.trained import load_run
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 CPU = torch.device("cpu")
 TASKS = ("retrieval", "attacks", "alpha_curve")
 SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 24, "data.num_shifted": 4, "train.epochs": 1}

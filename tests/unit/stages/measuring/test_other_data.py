@@ -18,6 +18,8 @@ from vse.stages.measuring.stage import measure, measure_run
 from vse.stages.train import run_training
 from vse.text.tokens import words
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 
 

@@ -12,6 +12,8 @@ from vse.stages import trained
 from vse.stages.measuring import members, plan
 from vse.stages.measuring.stage import measure_run
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 
 

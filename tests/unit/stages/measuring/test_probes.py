@@ -27,6 +27,8 @@ from vse.stages.measuring.work import ResultFolder, work_runner
 from vse.stages.trained import load_run
 from vse.storage.folder import Folder
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 IMAGES = {"image_to_word__epochs": 3, "image_to_word__hidden": 4}
 BLANKS = {"fill_in_blank__epochs": 1, "fill_in_blank__dim": 8}

@@ -12,6 +12,8 @@ from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.plan import plan_measure
 from vse.stages.measuring.stage import measure_run
 
+pytestmark = pytest.mark.seconds
+
 LEAST = 1
 CHANGES = {"data.num_val": 4, "data.num_test": 30, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 

@@ -24,6 +24,8 @@ from vse.stages.train import run_training
 from vse.storage.folder import Folder
 from vse.workspace.layout import Workspace
 
+pytestmark = pytest.mark.seconds
+
 TASKS = ("retrieval", "attacks")
 SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": 24, "data.num_shifted": 4, "model.dim": 16}
 

@@ -25,6 +25,8 @@ from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 R = ("r1", "r5", "r10")
 PLAIN = {*(f"{side}/{m}" for side in ("i2t", "t2i") for m in (*R, "medr", "meanr")), "rsum", "unknown_words"}

@@ -12,6 +12,8 @@ from vse.report import comparison_build
 from vse.stages.measuring import plan, stage
 from vse.stages.train import run_training
 
+pytestmark = pytest.mark.seconds
+
 CHANGES = {"data.num_train": 40, "data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1}
 OPTIONS = asked("retrieval", "attacks", *CONTRAST, attacks__words=("shared",))
 
