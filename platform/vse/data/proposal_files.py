@@ -56,6 +56,8 @@ def _of_parquet(data: bytes, address: str) -> dict[str, np.ndarray]:
         table = table.select(_SCHEMA.names).cast(_SCHEMA)
     except pa.ArrowException as error:
         raise InputError(f"{address}: {error}; expected text in 'image' and numbers in the others") from None
+    if not len(table):
+        return {}
     boxes = np.stack([table.column(name).to_numpy() for name in COLUMNS], axis=1)
     images = table.column("image").combine_chunks().dictionary_encode()
     if images.null_count:

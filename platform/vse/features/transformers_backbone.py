@@ -109,6 +109,8 @@ class TransformersBackbone(PretrainedEncoder):
             processor: Any = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise InputError(f"{key}: transformers cannot read its configuration ({first_line(error)[:120]})") from None
+        if unlike := _unlike(processor):
+            raise InputError(f"{key}: its preprocessing has {unlike}, which this backbone does not reproduce")
         mode, size, share = _geometry(processor)
         self._published_size = size
         return Preprocessing(
@@ -116,7 +118,9 @@ class TransformersBackbone(PretrainedEncoder):
             size=size,
             share=share,
             interpolation=_RESAMPLING.get(int(processor.resample), str(processor.resample)),
-            normalisation=Normalisation(tuple(processor.image_mean), tuple(processor.image_std)),
+            normalisation=Normalisation(tuple(processor.image_mean), tuple(processor.image_std))
+            if getattr(processor, "do_normalize", True)
+            else Normalisation((0.0,) * 3, (1.0,) * 3),
         )
 
     def _published_files(self) -> list[str]:
@@ -213,6 +217,22 @@ def _quiet() -> Iterator[None]:
         hf_logging.set_verbosity(level)
         if bar:
             hf_logging.enable_progress_bar()
+
+
+def _unlike(processor: Any) -> str:
+    """A setting by which an image processor does other than scale to [0, 1] and normalise RGB; empty if none."""
+    expected = {
+        "do_resize": True,
+        "do_rescale": True,
+        "do_flip_channel_order": False,
+        "rescale_offset": False,
+        "include_top": False,
+    }
+    for name, value in expected.items():
+        if (given := getattr(processor, name, None)) is not None and bool(given) != value:
+            return f"{name}={given}"
+    factor = getattr(processor, "rescale_factor", None)
+    return f"rescale_factor={factor}" if factor is not None and abs(255 * factor - 1) > 1e-3 else ""
 
 
 def _geometry(processor: Any) -> tuple[str, int, float]:

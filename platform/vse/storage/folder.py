@@ -53,7 +53,8 @@ class Folder:
         if parts.scheme == "file":
             text = unquote(parts.path)
         elif "://" in text:
-            folder = cls(text.rstrip("/"))
+            address, mark, options = text.partition("?")
+            folder = cls(f"{address.rstrip('/')}{mark}{options}")
             _remote(folder.uri)
             return folder
         return cls(str(local_path(text).absolute()))

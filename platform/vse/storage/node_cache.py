@@ -235,7 +235,7 @@ def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Iterator
 
 def _limit() -> int | None:
     text = os.environ.get(LIMIT, "")
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, OverflowError):
         if not text or float(text) > 0:
             return int(float(text) * 2**30) if text else None
     raise InputError(f"{LIMIT}={text}: expected a number of GiB above 0")

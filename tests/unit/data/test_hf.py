@@ -77,6 +77,23 @@ def test_what_save_to_disk_writes(tmp_path: Path) -> None:
     check_pictures(found, tmp_path / "set")
 
 
+def test_caches_and_shards_of_an_earlier_data_set_are_not_read(tmp_path: Path) -> None:
+    place = str(tmp_path / "set")
+    listed().save_to_disk(place, num_shards=2)
+    datasets.load_from_disk(place).map(lambda row: row, load_from_cache_file=False)
+    assert [*(tmp_path / "set").glob("cache-*.arrow")]
+    assert len(records(place).images) == 4
+    listed(3).save_to_disk(str(tmp_path / "fewer"))
+    for file in (tmp_path / "fewer").iterdir():
+        (tmp_path / "set" / file.name).write_bytes(file.read_bytes())
+    assert len([*(tmp_path / "set").glob("data-*.arrow")]) == 3
+    found = records(place)
+    assert len(found.images) == 3
+    check_pictures(found, place)
+    (tmp_path / "set" / "state.json").unlink()
+    assert len(records(place).images) == 4 + 3  # without the list all shards count, and caches never
+
+
 def test_parquet_files_of_the_hub_s_form_with_several_row_groups(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     listed().to_parquet(str(tmp_path / "data" / "train-00000-of-00001.parquet"), batch_size=2)
@@ -246,6 +263,27 @@ def test_damaged_and_empty_folders_are_one_line(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "train.parquet").write_bytes(whole[:-100])
     with pytest.raises(InputError, match=r"train\.parquet: is damaged .*; copy or download it again"):
         records(tmp_path)
+
+    columns = {"image": [b"x"] * 2, "text": pa.array([b"caf\xe9", b"a"], pa.binary()).view(pa.string())}
+    pq.write_table(pa.table(columns), tmp_path / "train.parquet")
+    with pytest.raises(InputError, match=r"train\.parquet: rows from 0 on hold text that is not UTF-8"):
+        records(tmp_path)
+    group = pq.ParquetFile(pa.BufferReader(whole)).metadata.row_group(0)
+    texts_at = next(
+        group.column(k).data_page_offset
+        for k in range(group.num_columns)
+        if "image" not in group.column(k).path_in_schema
+    )
+    (tmp_path / "train.parquet").write_bytes(whole[:texts_at] + b"\xff" * 24 + whole[texts_at + 24 :])
+    with pytest.raises(InputError, match=r"train\.parquet: is damaged .*; copy or download it again"):
+        records(tmp_path)
+
+    def unlike(*_: Any, **__: Any) -> Any:
+        raise datasets.exceptions.DatasetGenerationError("files differ in their columns")
+
+    monkeypatch.setattr(datasets, "load_dataset", unlike)
+    with pytest.raises(InputError, match=r"^data\.hub=me/unlike: cannot be loaded \(files differ in their columns\)"):
+        HuggingFace(HuggingFace.Config(hub="me/unlike")).describe()
 
     def absent(*_: Any, **__: Any) -> Any:
         raise ConnectionError("no route to the hub")

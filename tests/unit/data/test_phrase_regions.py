@@ -86,6 +86,8 @@ def test_proposals_of_a_file(tmp_path: Path) -> None:
     boxes = {id_: np.array([[0.1, 0.1, 0.9, 0.9], [0.2, 0.2, 0.4, 0.4], [0.1, 0.1, 0.9, 0.9]]) for id_ in ids}
     np.savez(tmp_path / "boxes.npz", allow_pickle=False, **boxes)
     (tmp_path / "boxes.parquet").write_bytes(proposals_as_parquet(boxes))
+    (tmp_path / "none.parquet").write_bytes(proposals_as_parquet({}))
+    assert read_proposals(str(tmp_path / "none.parquet")) == {}
     of_npz, of_parquet = (read_proposals(str(tmp_path / f"boxes.{kind}")) for kind in ("npz", "parquet"))
     assert list(of_npz) == list(of_parquet) == ids
     for id_ in ids:

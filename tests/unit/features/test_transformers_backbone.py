@@ -3,6 +3,7 @@
 import json
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from transformers import AutoImageProcessor, ViTConfig, ViTForImageClassificatio
 from tests.tiny_towers import TOWER, transformers_folder
 from tests.unit.features.test_timm_backbone import CPU, pictures, squares
 from vse.errors import InputError
-from vse.features.transformers_backbone import TransformersBackbone
+from vse.features.transformers_backbone import TransformersBackbone, _unlike
 
 SHAPES = {
     "vit": ((16, 32), (32,), 1),
@@ -90,6 +91,24 @@ def test_positions_are_interpolated_for_another_size(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = own.get_image_features(pixel_values=pixels, interpolate_pos_encoding=True).pooler_output
     torch.testing.assert_close(network(x)["pooled"], expected)
+
+
+def test_of_the_published_preprocessing_nothing_is_left_out(tmp_path: Path) -> None:
+    transformers_folder(tmp_path, "vit")
+    file = tmp_path / "preprocessor_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({**settings, "do_normalize": False}))
+    network = build(tmp_path).load(["pooled"]).prepare(CPU)
+    assert (network.mean.unique().tolist(), network.std.unique().tolist()) == ([0.0], [1.0])
+    for other in ({"do_rescale": False}, {"rescale_factor": 1.0}, {"do_resize": False}):
+        ((name, value),) = other.items()
+        file.write_text(json.dumps({**settings, **other}))
+        with pytest.raises(InputError, match=f"arch={tmp_path}: its preprocessing has {name}={value}, which this back"):
+            build(tmp_path).load(["pooled"])
+    published = SimpleNamespace(do_rescale=True, do_flip_channel_order=True, include_top=None)
+    assert _unlike(published) == "do_flip_channel_order=True"
+    assert _unlike(SimpleNamespace(include_top=True)) == "include_top=True"
+    assert not _unlike(SimpleNamespace(do_resize=True, rescale_factor=1 / 255, include_top=False))
 
 
 def test_wrong_requests_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -187,6 +187,12 @@ def _hold(path: str, order: str) -> None:
         file.write("out ")
 
 
+def test_a_slash_before_the_options_of_an_address_is_none_of_its_names() -> None:
+    one, other = (Folder.open(f"s3://bucket/prefix{end}?region=eu-central-1") for end in ("", "/"))
+    assert one == other
+    assert other.child("runs").uri == "s3://bucket/prefix/runs?region=eu-central-1"
+
+
 @pytest.mark.seconds
 def test_one_process_at_a_time_makes_a_stage(tmp_path):
     context = multiprocessing.get_context("spawn")

@@ -87,7 +87,7 @@ def test_a_disk_without_room_is_cleared_as_far_as_needed(tmp_path: Path, monkeyp
     assert {file.name for file in (tmp_path / "arrays").glob("*.npy")} == {"2.npy", "3.npy"}
 
 
-@pytest.mark.parametrize("text", ["much", "0", "-1"])
+@pytest.mark.parametrize("text", ["much", "0", "-1", "inf"])
 def test_a_limit_that_is_none_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(node_cache.LIMIT, text)
     with pytest.raises(InputError, match=f"VSE_CACHE_GIB={text}: expected a number of GiB above 0"):

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import lru_cache
 from typing import Any
 
@@ -13,12 +14,12 @@ import pyarrow.parquet as pq
 from vse.config import knob
 from vse.data.containers import TableFile, open_table, row_uri
 from vse.data.image_files import files_below
-from vse.data.reading import SplitNames, notice
+from vse.data.reading import SplitNames, field, notice, read_json
 from vse.data.records import Image, Records
 from vse.data.shard_splits import ShardsConfig, splits_of_shards
 from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
 from vse.data.table_rows import Chooser, Columns
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.registry import register
 from vse.storage.folder import Folder
 from vse.storage.hub import optional_package
@@ -113,7 +114,7 @@ class HuggingFace(Source):
                 f"data.subset={config.subset}: only with data.hub; name the folder of the subset as data.root"
             )
         folder = self.folder()
-        files = files_below(folder.uri, (".parquet", ".arrow"))
+        files = _data_files(folder)
         if not files:
             raise InputError(f"data.root={folder}: holds no .parquet or .arrow file; expected what `datasets` writes")
         return folder, splits_of_shards(folder.uri, files, config)
@@ -170,6 +171,25 @@ class _Cells:
     path: str | None
 
 
+def _data_files(folder: Folder) -> list[str]:
+    """The files of rows below a folder, without what the library caches beside them.
+
+    A folder that `save_to_disk` wrote lists its files; shards of an earlier, larger data set may still lie there.
+    """
+    listed = dict[str, set[str]]()
+    for state in files_below(folder.uri, ("state.json",)):
+        parent, _, name = state.rpartition("/")
+        if name == "state.json":
+            content = read_json(folder.address(state))
+            listed[parent] = {each["filename"] for each in field(content, "_data_files", list, state)}
+    found = []
+    for file in files_below(folder.uri, (".parquet", ".arrow")):
+        parent, _, name = file.rpartition("/")
+        if name in listed[parent] if parent in listed else not fnmatch(name, "cache-*.arrow"):
+            found.append(file)
+    return found
+
+
 def _image_features(schema: pa.Schema) -> list[str]:
     """The columns that the library marked as images."""
     try:
@@ -185,14 +205,17 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
         table = open_table(address)
         schema = table.schema_arrow if isinstance(table, pq.ParquetFile) else table.schema
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{address}: is damaged ({str(error).splitlines()[0]}); copy or download it again") from None
+        raise _damaged(address, error) from None
     chosen: _Chosen = choose(schema, address)
     texts = chosen.columns.captions
     by_path = bool(chosen.id) and chosen.id == chosen.path
     others = [name for name in (chosen.split, "" if by_path else chosen.id) if name]
     row = 0
-    for batch in _batches(table, [*texts, *others], chosen.path):
-        values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != chosen.path}
+    for batch in _intact(_batches(table, [*texts, *others], chosen.path), address):
+        try:
+            values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != chosen.path}
+        except UnicodeDecodeError:
+            raise InputError(f"{address}: rows from {row} on hold text that is not UTF-8") from None
         paths = _paths(batch, chosen.path)
         for k in range(batch.num_rows):
             where = f"{address}: row {row}"
@@ -203,6 +226,18 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
                 raise InputError(f"{where}: {chosen.id!r} is null; every image needs an id")
             yield row, _Cells(chosen.columns.image, captions, id_, split, paths[k])
             row += 1
+
+
+def _damaged(address: str, error: Exception) -> InputError:
+    return InputError(f"{address}: is damaged ({first_line(error)}); copy or download it again")
+
+
+def _intact(batches: Iterator[pa.RecordBatch], address: str) -> Iterator[pa.RecordBatch]:
+    """The batches of a file, whose pages are read only now."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(address, error) from None
 
 
 def _batches(table: TableFile, names: list[str], image: str) -> Iterator[pa.RecordBatch]:
@@ -234,8 +269,8 @@ def _downloaded(name: str, subset: str) -> tuple[str, list[str]]:
     repository, _, revision = name.partition("@")
     try:
         loaded = datasets.load_dataset(repository, subset or None, revision=revision or None)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
+        reason = first_line(error)
         raise InputError(
             f"data.hub={name}: cannot be loaded ({reason}); HF_HUB_OFFLINE=1 reads the cache alone"
         ) from None

@@ -5,10 +5,11 @@ It holds every sense of its words and all their hypernyms, so that it answers as
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from vse.config import fingerprint
 from vse.errors import InputError
 from vse.text.lexicon.concreteness import PUBLISHED_SHARE, Concreteness, read_scores, wordnet_scores
 from vse.text.lexicon.lexicon import Lexicon
@@ -25,10 +26,11 @@ class Knowledge:
     lexicon: Lexicon
     concreteness: Concreteness
 
-    @property
+    @cached_property
     def fingerprint(self) -> list[Any]:
-        """Plain data that names both."""
-        return [self.lexicon.fingerprint, self.concreteness.source, self.concreteness.threshold]
+        """Plain data that identifies both. The scores that are shipped change with the code alone."""
+        scores = [] if self.concreteness.source == FILE.name else [fingerprint(dict(self.concreteness.scores))]
+        return [self.lexicon.fingerprint, self.concreteness.source, self.concreteness.threshold, *scores]
 
 
 def read_compact(path: Path = FILE) -> Knowledge:

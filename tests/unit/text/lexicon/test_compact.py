@@ -80,6 +80,9 @@ def test_other_sources(tmp_path):
     assert named.concreteness.is_concrete("cat")
     assert not named.concreteness.is_concrete("dog")
     assert named.fingerprint != whole.fingerprint
+    scores.write_text("dog\t0\ncat\t2\n")  # the same path and threshold
+    knowledge.cache_clear()
+    assert knowledge(directory, str(scores), 0.5).fingerprint != named.fingerprint
     with pytest.raises(InputError, match="no WordNet database here"):
         knowledge(str(tmp_path / "absent"))
 
