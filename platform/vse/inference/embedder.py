@@ -31,7 +31,7 @@ from vse.inference.picture_maps import (
 )
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
-from vse.stages.trained import Trained, device_of, load_checkpoint, load_run
+from vse.stages.trained import Trained, device_of, load_checkpoint, load_run, read_config
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
 from vse.text.sentence.features import SentenceFeatures
@@ -42,6 +42,8 @@ from vse.workspace.layout import Workspace
 
 SENTENCE = "sentence"  # folder of fitted sentence features in a packed checkpoint
 PARSER = "parser"  # folder of a parser that is not an installed package
+ARCHITECTURE = "architecture"  # folder of a pretrained backbone that is not on a hub
+LOCAL = "local-dir:"  # how timm and open_clip mark a folder
 WEIGHTS = "backbone"  # file of backbone weights; its suffix names the format
 
 IMAGES_AT_ONCE = 512  # in one block of scores; codes of 512 maps of 49 regions and 1,024 numbers are 103 MB
@@ -68,6 +70,9 @@ class Embedder:
                 changes["features.backbone.weights"] = str(folder.local(name))
         if PARSER in names:
             changes["text.parser.pipeline"] = str(folder.local(PARSER))
+        if ARCHITECTURE in names:
+            mark = LOCAL if getattr(read_config(folder).features.backbone, "arch", "").startswith(LOCAL) else ""
+            changes["features.backbone.arch"] = f"{mark}{folder.local(ARCHITECTURE)}"
         sentences = SentenceFeatures.open(folder.child(SENTENCE)) if SENTENCE in names else None
         return cls(load_checkpoint(folder, changes), sentences)
 

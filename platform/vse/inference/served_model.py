@@ -14,7 +14,15 @@ from typing import Any
 from vse import registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError
-from vse.inference.embedder import PARSER, SENTENCE, WEIGHTS, Embedder, sentence_features
+from vse.inference.embedder import (
+    ARCHITECTURE,
+    LOCAL,
+    PARSER,
+    SENTENCE,
+    WEIGHTS,
+    Embedder,
+    sentence_features,
+)
 from vse.stages.parse import parser_of
 from vse.stages.trained import Trained, load_run
 from vse.storage import user_files as named_files
@@ -141,8 +149,8 @@ class PackedModel:
 def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = None, card: str = "") -> PackedModel:
     """Pack a checkpoint with its external files into `<run>/served/<digits>`, once.
 
-    External files are backbone weights, a parser that is a folder, and fitted sentence features. Published weights of
-    torchvision and installed spaCy pipelines are stored by name.
+    External files are backbone weights, a parser or a backbone that is a folder, and fitted sentence features, with the
+    text encoder of these. Published weights, models of a hub and installed spaCy pipelines are stored by name.
     """
     source, config = trained.checkpoint, trained.config
     manifest = source.read_manifest(checksums=False)
@@ -168,6 +176,10 @@ def _external_files(config: RunConfig) -> dict[str, Path]:
     if named_files.is_file(weights):
         file = named_files.local(weights)
         paths[WEIGHTS + file.suffix] = file
+    arch = getattr(config.features.backbone, "arch", "")
+    of_hub = registry.name_of("backbone", config.features.backbone) != "transformers" and not arch.startswith(LOCAL)
+    if not of_hub and (folder := local_path(arch.removeprefix(LOCAL))).is_dir():
+        paths[ARCHITECTURE] = folder
     pipeline = local_path(parser_of(config).pipeline)
     if family_inputs(config).components and pipeline.is_dir():
         paths[PARSER] = pipeline

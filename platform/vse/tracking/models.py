@@ -5,6 +5,7 @@ nothing is pickled, and it loads where this project is not installed.
 """
 
 import io
+import json
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ _PACKAGE = Path(__file__).parents[1]
 # Packages that a served model imports, in the versions that are installed here
 REQUIREMENTS = ("jaxtyping", "mlflow", "numpy", "pandas", "pillow", "pyarrow", "safetensors", "spacy", "torch")
 REQUIREMENTS += ("torchvision",)
+_OF_ENCODERS = {"timm": "timm", "open_clip": "open_clip_torch", "transformers": "transformers"}
 _SENTENCE = "A white clock on the wall is above a wooden table."
 
 
@@ -110,8 +112,16 @@ def save(packed: Path, target: Path) -> None:
             code_paths=[str(_PACKAGE)],
             signature=_signature(),
             input_example=_example(),
-            pip_requirements=[f"{name}=={metadata.version(name).partition('+')[0]}" for name in REQUIREMENTS],
+            pip_requirements=requirements(packed),
         )
+
+
+def requirements(packed: Path) -> list[str]:
+    """The packages that a packed model imports, in the versions that are installed here."""
+    config = json.loads((packed / "config.json").read_text(encoding="utf-8"))
+    named = (config["features"]["backbone"]["name"], config["text"]["encoder"]["name"])
+    names = [*REQUIREMENTS, *sorted({_OF_ENCODERS[name] for name in named if name in _OF_ENCODERS})]
+    return [f"{name}=={metadata.version(name).partition('+')[0]}" for name in names]
 
 
 def _signature() -> Any:

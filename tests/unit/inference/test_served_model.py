@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from safetensors.torch import save_file
 
+from tests.tiny_towers import transformers_folder
 from tests.unit.inference.test_embedder import png, train
 from vse.errors import InputError
 from vse.features.small_backbone import convolutions
@@ -17,6 +18,7 @@ from vse.inference.embedder import Embedder
 from vse.inference.served_model import Model, _load_pyfunc, offer_best, offer_model
 from vse.stages.trained import load_run
 from vse.storage.folder import Folder
+from vse.tracking.models import REQUIREMENTS, requirements
 from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 
@@ -118,6 +120,20 @@ def test_what_lies_outside_the_checkpoint_comes_along(place: Workspace, tmp_path
     after = Embedder.open(pack)
     np.testing.assert_array_equal(after.encode_images([picture]), images)
     np.testing.assert_array_equal(after.encode_captions(TEXTS), sentences)
+
+
+@pytest.mark.seconds
+def test_a_backbone_in_a_folder_comes_along(place: Workspace, tmp_path: Path) -> None:
+    """With the package that reads it among what a registry installs."""
+    transformers_folder(tmp_path / "vit", "vit")
+    chosen: dict[str, Any] = {"features__backbone": "transformers", "features__backbone__arch": str(tmp_path / "vit")}
+    result = train(place, "vsepp_tiny", **chosen)
+    picture = png(Image.linear_gradient("L").convert("RGB"))
+    images = Embedder(load_run(result.folder)).encode_images([picture])
+    pack = packed(place, result.run, tmp_path / "pack")
+    shutil.rmtree(tmp_path / "vit")
+    np.testing.assert_array_equal(Embedder.open(pack).encode_images([picture]), images)
+    assert {each.partition("==")[0] for each in requirements(pack.local())} == {*REQUIREMENTS, "transformers"}
 
 
 def test_sentence_features_come_along(place: Workspace, tmp_path: Path) -> None:

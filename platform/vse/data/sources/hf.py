@@ -172,7 +172,7 @@ class _Cells:
 
 
 def _data_files(folder: Folder) -> list[str]:
-    """The files of rows below a folder, without what the library caches beside them.
+    """The files of rows below a folder, without the library's caches.
 
     A folder that `save_to_disk` wrote lists its files; shards of an earlier, larger data set may still lie there.
     """
