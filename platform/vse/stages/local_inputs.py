@@ -1,6 +1,7 @@
 """Whether the other nodes of a cluster have the local files that their part of the work reads.
 
-They read images and weights while features are extracted, and a parser that is a folder. Annotations, arrays of
+They read images and weights while features are extracted, a parser that is a folder, and for adversaries in training
+a lexicon and a file of concreteness. Annotations, arrays of
 features and files of word vectors are read by the job's driver alone, which keeps what is in them in the workspace.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vse import registry
+from vse.adversaries.vsec.rules import ChangeRules
 from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_address, running_ray
@@ -25,9 +27,11 @@ from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
 from vse.storage.files import local_path
+from vse.text.lexicon.compact import SHIPPED
+from vse.text.lexicon.wordnet import NOUN_FILES
 from vse.text.vocabulary import SPECIAL
 from vse.text.word_vectors import word_vectors
-from vse.training.config import RunConfig, family_inputs
+from vse.training.config import RunConfig, adversaries_wanted, family_inputs
 from vse.training.inputs import (
     OWN_CAPTIONS,
     training_vocabulary,
@@ -123,6 +127,18 @@ def local_reads(
     if captions and inputs.components and parser.is_dir():
         files = (str(path) for name in ("meta.json", "config.cfg") if (path := parser / name).is_file())
         yield Read("text.parser.pipeline", str(parser), tuple(files))
+    if captions and adversaries_wanted(config) is not None:
+        yield from _knowledge(config.text.contrast)
+
+
+def _knowledge(rules: ChangeRules) -> Iterator[Read]:
+    """What workers read to tell which candidates are theirs."""
+    if rules.lexicon != SHIPPED:
+        folder = local_path(rules.lexicon).absolute()
+        yield Read("text.contrast.lexicon", str(folder), tuple(str(folder / name) for name in NOUN_FILES))
+    if rules.concreteness:
+        file = str(local_path(rules.concreteness).absolute())
+        yield Read("text.contrast.concreteness", file, (file,))
 
 
 def _some(records: Records, root: str) -> Iterator[str]:

@@ -74,6 +74,16 @@ def test_what_the_driver_reads_alone_is_no_matter(tmp_path: Path) -> None:
     assert keys(override(preset("vsepp_tiny"), changes), tmp_path) == []  # it parses nothing
 
 
+def test_the_lexicon_of_adversaries_in_training_is_read_by_every_worker(tmp_path: Path) -> None:
+    changes = {"text.contrast.lexicon": str(tmp_path / "wordnet"), "text.contrast.concreteness": "scores.tsv"}
+    config = override(preset("vsec_scenes"), changes)
+    assert keys(config, tmp_path) == ["text.contrast.lexicon", "text.contrast.concreteness"]
+    lexicon, scores = local_reads(config, Workspace.open(str(tmp_path)))
+    assert lexicon.files[0] == str(tmp_path / "wordnet" / "data.noun")
+    assert scores.files == (str(Path("scores.tsv").absolute()),)
+    assert keys(preset("vsec_scenes"), tmp_path) == []  # the shipped ones come with the code
+
+
 def test_one_machine_is_never_asked(disk: Path, tmp_path: Path, cluster: Callable[..., None]) -> None:
     cluster(1, most=1)
     for ray in (RayConfig(address="local"), FAR):

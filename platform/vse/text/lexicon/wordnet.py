@@ -13,6 +13,7 @@ from vse.storage.user_files import refuse_placeholder
 from vse.text.lexicon.lexicon import Lexicon
 
 DEBIAN = "/usr/share/wordnet"
+NOUN_FILES = ("data.noun", "index.noun", "noun.exc")
 _HYPERNYMS = ("@", "@i")
 Entry = TypeVar("Entry")
 NOUN = "1"  # how sense keys number parts of speech
@@ -21,7 +22,7 @@ NOUN = "1"  # how sense keys number parts of speech
 def read_wordnet(directory: str = DEBIAN) -> Lexicon:
     """All nouns of the database in `directory`. Raises InputError if it is absent or not such a database."""
     folder = Path(directory)
-    for name in ("data.noun", "index.noun", "noun.exc"):
+    for name in NOUN_FILES:
         if not (folder / name).is_file():
             raise InputError(
                 f"{directory}: no WordNet database here ({name} is missing); install one (Debian: apt-get install "
