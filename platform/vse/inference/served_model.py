@@ -30,7 +30,7 @@ from vse.storage.files import local_path
 from vse.storage.folder import Folder
 from vse.text.sentence.features import SentenceFeatures
 from vse.training.config import RunConfig, family_inputs
-from vse.training.run_journal import RESULT, run_journal
+from vse.training.run_journal import RESULT, finished, run_journal
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
 
@@ -85,16 +85,17 @@ def offer_model(
         card: text of README.md in the packed folder; a changed text makes another version.
 
     Raises:
-        InputError: for a run without a checkpoint, for a family without vectors of single images, and for names that
-            MLflow does not accept.
+        InputError: for a run that is not trained to its end, for a family without vectors of single images, and for
+            names that MLflow does not accept.
     """
     _check_names(name or "model", alias)
     folder = workspace.run(run)
     trained = load_run(folder, dict(changes or {}))
+    if finished(folder) is None:
+        raise InputError(f"run={run}: is not trained to its end; run the command that started it again")
     sentences = sentence_features(trained, workspace)
-    Embedder(trained, sentences).encode_captions(
-        ["a dog"]
-    )  # raises for a family without vectors before anything is written
+    # raises for a family without vectors before anything is written
+    Embedder(trained, sentences).encode_captions(["a dog"])
     packed = pack(trained, folder, sentences, card)
     offer = ModelOffer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
     offer.journal.model(

@@ -123,6 +123,14 @@ def test_what_lies_outside_the_checkpoint_comes_along(place: Workspace, tmp_path
 
 
 @pytest.mark.seconds
+def test_a_run_that_is_still_training_is_not_offered(place: Workspace) -> None:
+    result = train(place, "vsepp_tiny", seed=3)
+    result.folder.delete("result.json")
+    with pytest.raises(InputError, match=rf"^run={result.run}: is not trained to its end; run the command that star"):
+        offer_model(place, result.run)
+
+
+@pytest.mark.seconds
 def test_a_backbone_in_a_folder_comes_along(place: Workspace, tmp_path: Path) -> None:
     """With the package that reads it among what a registry installs."""
     transformers_folder(tmp_path / "vit", "vit")
