@@ -133,7 +133,7 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
         proxy.seen.clear()
         for _ in range(3):
             assert shipper.ship().runs == 0
-        assert proxy.seen == ["GET"] * 3 * 5  # of runs, ensembles, sweeps, reports and comparisons
+        assert proxy.seen == ["GET"] * 3 * 6  # of runs, ensembles, sweeps, reports, comparisons and galleries
 
 
 def test_a_pass_with_something_to_send_lists_no_more_often(
@@ -148,7 +148,7 @@ def test_a_pass_with_something_to_send_lists_no_more_often(
         book.metrics({"loss": 0.5}, step=2)
         proxy.seen.clear()
         assert shipper.ship().runs == 1
-        assert proxy.seen.count("GET") <= 5 + 2  # listings, the journal that grew, its lease
+        assert proxy.seen.count("GET") <= 6 + 2  # listings, the journal that grew, its lease
     assert {step for _, step in Served.runs["a"]} == {1, 2}
 
 
