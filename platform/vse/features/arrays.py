@@ -6,7 +6,6 @@ features, or from numbers of regions (`vse.data.array_files`). Tokens that do no
 recognise them by the features alone.
 """
 
-import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -87,12 +86,7 @@ class ReadyMade(Backbone):
         files = dict.fromkeys(split_name(_file_and_row(image)[0])[0] for image in records.images)
         paths = [below(root, f) for f in files]
         paths += [_mask_path(p, self.config.mask) for p in paths] if self.config.mask else []
-        return {**self.identity(), "files": [_sampled(path) for path in paths]}
-
-
-def _sampled(path: str) -> str:
-    size, head, tail = named_files.ends(path, _SAMPLE)
-    return f"{size}-{hashlib.sha256(head + tail).hexdigest()[:16]}"
+        return {**self.identity(), "files": [named_files.digest_of_ends(path, _SAMPLE) for path in paths]}
 
 
 def _file_and_row(image: Image) -> tuple[str, int]:

@@ -23,7 +23,6 @@ from vse.data.containers import file_of
 from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.display.progress import Progress
-from vse.errors import InputError
 from vse.features.arrays import ReadyMade, import_arrays
 from vse.features.backbone import code_of
 from vse.features.decoding import Decoded, decode
@@ -35,6 +34,7 @@ from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.stages.disk_room import check_room
+from vse.stages.feature_origin import begun_by, image_samples, refuse_other_images
 from vse.stages.region_maps import photographs_and_maps
 from vse.stages.tuning import check_network
 from vse.storage import user_files as named_files
@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 
 _AHEAD = 3  # decoded batches waiting for the network
 _PROBE = 16  # images that say how long the others will take
-_BEGUN = "begun_by.json"  # which code of the backbone made the first shards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +101,18 @@ def extracted(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> 
 def kept_features(
     config: RunConfig, workspace: Workspace, records: Records, outputs: tuple[str, ...]
 ) -> FeatureStore | None:
-    """The committed store of these outputs, and perhaps of others; None if features are still to be made."""
+    """The committed store of these outputs, and perhaps of others; None if features are still to be made.
+
+    Raises InputError if image files are not those that it was made of.
+    """
     records, outputs = extracted(config, records, outputs)
     backbone = config.features.backbone
     others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
         store = FeatureStore.find(_features(config, workspace, records, (*outputs, *more)))
         if store is not None:
+            if store.manifest["made_by"].get("images"):
+                refuse_other_images(store, registry.build("source", config.data).image_root)
             return store
     return None
 
@@ -205,6 +209,7 @@ def extract(
     with folder.locked():
         store = FeatureStore.find(folder)
         if store is not None:
+            refuse_other_images(store, root)
             if line := of_other_code(store, backbone_config):
                 log.warning("%s", line)
             return _with(store, outputs)
@@ -217,11 +222,15 @@ def extract(
         )
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
         todo = _todo(records, folder)
-        code = _begun_by(folder, backbone, anew=len(todo) == len(records.images))
+        code = begun_by(folder, code_of(backbone), anew=len(todo) == len(records.images))
+        if code != code_of(backbone):
+            log.warning("%s", _edited(backbone, folder))
         if todo:
-            _run(work, located(records, todo, folder, root, keys, options.max_rejected), cluster)
+            todo = located(records, todo, folder, root, keys, options.max_rejected)
+            _run(work, todo, cluster)
         made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
         made_by["precision"] = precision
+        made_by["images"] = image_samples(records.images, todo, root)
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)
@@ -254,26 +263,6 @@ def _todo(records: Records, folder: Folder) -> list[Image]:
     receipts = read_receipts(folder, checksums=folder.is_local)
     done = {image for receipt in receipts for image in receipt.ids}
     return sorted((image for image in records.images if image.id not in done), key=lambda image: image.split)
-
-
-def _begun_by(folder: Folder, backbone: Any, anew: bool) -> str:
-    """The code that made the first shards, which are kept when the others are made: told if it is not today's."""
-    code = code_of(backbone)
-    if anew:
-        folder.write_json(_BEGUN, {"code": code})
-    elif (before := _code_in(folder)) not in ("", code):
-        log.warning("%s", _edited(backbone, folder))
-        return before
-    return code
-
-
-def _code_in(folder: Folder) -> str:
-    """The code that a folder's first shards were made by; empty if nothing says so, as in a file that a power cut
-    emptied: nobody needs it to go on."""
-    try:
-        return str(folder.read_json(_BEGUN)["code"])
-    except (FileNotFoundError, InputError, KeyError, TypeError):
-        return ""
 
 
 @dataclass(slots=True)

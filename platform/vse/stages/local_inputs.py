@@ -5,7 +5,6 @@ a lexicon and a file of concreteness. Annotations, arrays of
 features and files of word vectors are read by the job's driver alone, which keeps what is in them in the workspace.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -164,8 +163,7 @@ def look(files: tuple[str, ...]) -> list[str]:
     digests = []
     for file in files:
         try:
-            size, head, tail = named_files.ends(file, _SPAN)
-            digests.append(f"{size} {hashlib.sha256(head + tail).hexdigest()}")
+            digests.append(named_files.digest_of_ends(file, _SPAN))
         except InputError:
             digests.append("")
     return digests

@@ -154,6 +154,13 @@ def ends(address: str, span: int) -> tuple[int, bytes, bytes]:
         raise InputError(f"{address}: cannot be read: {error.strerror}") from None
 
 
+def digest_of_ends(address: str, span: int) -> str:
+    """Size of a file and digest of its first and last `span` bytes, by which most changes of it are seen without
+    reading all of it. Raises InputError if it cannot be read."""
+    size, head, tail = ends(address, span)
+    return f"{size}-{hashlib.sha256(head + tail).hexdigest()[:16]}"
+
+
 @functools.lru_cache(maxsize=256)
 def _sha256(path: str, size: int, changed: int) -> str:
     return sha256_of_file(Path(path))
