@@ -82,6 +82,7 @@ def commit(
         "files": {name: receipt.entry for name, receipt in used.items()},
     }
     folder.commit_manifest([*used, INDEX, REJECTS], content)
+    _cached.pop(folder, None)  # of fewer images
     return FeatureStore.open(folder)
 
 
@@ -103,7 +104,7 @@ def _write_table(folder: Folder, name: str, table: pa.Table) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FeatureStore:
-    """A committed store. It never changes."""
+    """A committed store as it was opened. Images that were missing may be added to its folder later."""
 
     folder: Folder
     manifest: dict[str, Any]

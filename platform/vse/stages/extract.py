@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +20,9 @@ from vse.cluster.runtime import Cluster, in_trial, running_ray
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import fingerprint, knob
 from vse.data.containers import file_of
+from vse.data.images import MISSING
 from vse.data.places import below
+from vse.data.reading import notice
 from vse.data.records import Image, Records
 from vse.display.progress import Progress
 from vse.features.arrays import ReadyMade, import_arrays
@@ -34,7 +36,7 @@ from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
 from vse.stages.describe import counted, source_question
 from vse.stages.disk_room import check_room
-from vse.stages.feature_origin import begun_by, image_samples, refuse_other_images
+from vse.stages.feature_origin import begun_by, image_samples, missing_images_are_there, refuse_other_images
 from vse.stages.region_maps import photographs_and_maps
 from vse.stages.tuning import check_network
 from vse.storage import user_files as named_files
@@ -75,22 +77,27 @@ def extract_features(
         store = FeatureStore.find(workspace.features(dataset_name(records), digits))
         if store is not None:
             return store
-    store = kept_features(config, workspace, records, outputs)
+    source, store = registry.build("source", config.data), kept_features(config, workspace, records, outputs)
     if store is None:
         check_features(config, records, outputs, workspace)
-        folder, cluster = _features(config, workspace, records, outputs), functools.partial(running_ray, ray)
-        source, backbone = registry.build("source", config.data), config.features.backbone
-        root, keys, precision = source.image_root, source.image_keys, config.features.precision
-        store = extract(
-            records, backbone, sorted(outputs), folder, root=root, keys=keys, precision=precision, cluster=cluster
-        )
-        if note := counted(store.rejects.values()):
-            log.info("%s: of the images, %s; each is listed in %s", records.name, note, store.folder.address(REJECTS))
+    if store is None or _can_be_completed(store, records, source.image_root):
+        names = sorted(store.outputs if store else outputs)
+        folder, cluster = _features(config, workspace, records, names), functools.partial(running_ray, ray)
+        backbone, root, keys = config.features.backbone, source.image_root, source.image_keys
+        precision = config.features.precision
+        store = extract(records, backbone, names, folder, root=root, keys=keys, precision=precision, cluster=cluster)
     elif line := of_other_code(store, config.features.backbone):
         log.warning("%s", line)
+    if note := counted(store.rejects.values()):
+        notice(f"{records.name}: of the images, {note}; each is listed in {store.folder.address(REJECTS)}")
     for some in (outputs, *((name,) for name in outputs)):
         workspace.external.keep([*_features_question(config), *sorted(some)], store.folder.name)
     return store
+
+
+def _can_be_completed(store: FeatureStore, records: Records, root: str) -> bool:
+    """Whether images that were missing when the features were made are there now."""
+    return MISSING in store.rejects.values() and missing_images_are_there(store, records, root)
 
 
 def extracted(config: RunConfig, records: Records, outputs: tuple[str, ...]) -> tuple[Records, tuple[str, ...]]:
@@ -103,7 +110,7 @@ def kept_features(
 ) -> FeatureStore | None:
     """The committed store of these outputs, and perhaps of others; None if features are still to be made.
 
-    Raises InputError if image files are not those that it was made of.
+    Raises InputError if it was made of other image files.
     """
     records, outputs = extracted(config, records, outputs)
     backbone = config.features.backbone
@@ -188,6 +195,8 @@ def extract(
 ) -> FeatureStore:
     """The store with `outputs` of every image in `folder`, made under its lock as far as it is missing.
 
+    Images that a complete store lacks are tried again if files that were missing are there now.
+
     Args:
         records: whose images get features.
         backbone_config: of the backbone.
@@ -210,9 +219,12 @@ def extract(
         store = FeatureStore.find(folder)
         if store is not None:
             refuse_other_images(store, root)
-            if line := of_other_code(store, backbone_config):
-                log.warning("%s", line)
-            return _with(store, outputs)
+            if not _can_be_completed(store, records, root):
+                if line := of_other_code(store, backbone_config):
+                    log.warning("%s", line)
+                return _with(store, outputs)
+            log.info("%s: images that were missing are there now; extracting what was left out", records.name)
+            options = replace(options, max_rejected=1.0)  # what is still left out has been accepted before
         if isinstance(backbone, ReadyMade):
             backbone.check_rows(outputs, records, root)
             return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
@@ -222,15 +234,13 @@ def extract(
         )
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
         todo = _todo(records, folder)
-        code = begun_by(folder, code_of(backbone), anew=len(todo) == len(records.images))
-        if code != code_of(backbone):
+        if (code := begun_by(folder, code_of(backbone), len(todo) == len(records.images))) != code_of(backbone):
             log.warning("%s", _edited(backbone, folder))
         if todo:
             todo = located(records, todo, folder, root, keys, options.max_rejected)
             _run(work, todo, cluster)
         made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
-        made_by["precision"] = precision
-        made_by["images"] = image_samples(records.images, todo, root)
+        made_by |= {"precision": precision, "images": image_samples(records.images, todo, root)}
         specs = {name: Output(shape) for name, shape in work.shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)

@@ -8,8 +8,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from vse.data.containers import split_entry
+from vse.data.images import MISSING
 from vse.data.places import AddressError, spellings
-from vse.data.records import Image
+from vse.data.records import Image, Records
 from vse.data.regions import split_uri
 from vse.errors import InputError
 from vse.features.store import FeatureStore
@@ -17,7 +18,8 @@ from vse.storage import user_files as named_files
 from vse.storage.folder import Folder
 
 _BEGUN = "begun_by.json"  # which code of the backbone made the first shards
-_IMAGES = 8  # compared with those that features were made of
+_IMAGES = 8  # compared before features are used again
+_MISSING = 100  # missing images that are looked for again
 _SPAN = 1 << 16  # bytes compared at both ends of a file
 
 
@@ -63,6 +65,14 @@ def refuse_other_images(store: FeatureStore, root: str) -> None:
                 f"{address}: is not the file that the features in {store.folder} were made of; rename the data set "
                 "(its table, JSON file or folder) to keep features of both, or remove that folder to make them again"
             )
+
+
+def missing_images_are_there(store: FeatureStore, records: Records, root: str) -> bool:
+    """Whether a file that was missing when the features were made is there now. Entries of containers do not count,
+    because the file that is missing may be one that the container names."""
+    missing = [image for image in records.images if store.rejects.get(image.id) == MISSING]
+    files = [file for file, entry in map(_file, _spread(missing, _MISSING)) if not entry]
+    return any(True for _ in _existing(root, files))
 
 
 def _file(image: Image) -> tuple[str, str]:

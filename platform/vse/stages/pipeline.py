@@ -12,6 +12,7 @@ from dataclasses import fields
 from vse import registry
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of
+from vse.config import fingerprint
 from vse.data.records import Records
 from vse.data.regions import split_uri
 from vse.data.source import source_of
@@ -70,7 +71,7 @@ def prepare(
     features = stored_features(config, workspace, records, tuple({inputs.image, *outputs}), ray)
     parses = parse_dataset(config, workspace, records, ray) if inputs.components or parsed or contrast else None
     prints = {"records": records.fingerprint, "features": features_identity(config, workspace, records, inputs.image)}
-    prints |= start_fingerprint(config, workspace)
+    prints |= start_fingerprint(config, workspace) | _left_out(features.store)
     if inputs.components and parses is not None:  # a run's identity has only what the run reads
         prints["language"] = parses.fingerprint
     records = _with_features(records, features.store)
@@ -233,6 +234,7 @@ def prepare_transfer(
     features = stored_features(other, workspace, records, (inputs.image,))
     parses = parse_dataset(other, workspace, records) if inputs.components or parsed else None
     prints = {"records": records.fingerprint, "features": features_identity(other, workspace, records, inputs.image)}
+    prints |= _left_out(features.store)
     return dataclasses.replace(
         material,
         records=without(records, set(features.store.rejects)),
@@ -286,6 +288,11 @@ def _text_source(
     else:
         vocabulary = build_vocabulary(caption.text for caption in records.captions).words
     return vectors(vocabulary)
+
+
+def _left_out(store: FeatureStore) -> dict[str, str]:
+    """Which images have no features, as part of the identity of runs: files that are missing may be added later."""
+    return {"rejected": fingerprint(sorted(store.rejects))} if store.rejects else {}
 
 
 def _with_features(records: Records, store: FeatureStore) -> Records:
