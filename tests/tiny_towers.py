@@ -1,5 +1,6 @@
 """Small checkpoints of dual encoders and vision towers, made here with random weights."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,14 @@ def open_clip_folder(folder: Path, seed: int = 0) -> str:
     return f"local-dir:{folder}"
 
 
+def transformers() -> Any:
+    """The library, imported so that type checkers do not read all of its models for an `import`: half a minute."""
+    return importlib.import_module("transformers")
+
+
 def transformers_folder(folder: Path, kind: str, seed: int = 0) -> Any:
     """A vision tower or dual encoder in transformers' format; returns the model."""
-    import transformers
-
-    t: Any = transformers
-
+    t = transformers()
     torch.manual_seed(seed)
     text: dict[str, Any] = {
         "hidden_size": 32,
@@ -71,7 +74,6 @@ def transformers_folder(folder: Path, kind: str, seed: int = 0) -> Any:
 def dual_encoder_folder(folder: Path, kind: str) -> tuple[Any, Any]:
     """A dual encoder of transformers with a tokenizer of words; returns both."""
     import tokenizers
-    import transformers
 
     model = transformers_folder(folder, kind)
     words = ("a", "red", "ball", "two", "dogs", "dog", "run", "on", "the", "grass", "cat", "is", "above")
@@ -80,7 +82,7 @@ def dual_encoder_folder(folder: Path, kind: str) -> tuple[Any, Any]:
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     ends = [("<start>", 0), ("<end>", 1)]
     inner.post_processor = tokenizers.processors.TemplateProcessing(single="<start> $A <end>", special_tokens=ends)
-    tokenizer = transformers.PreTrainedTokenizerFast(
+    tokenizer = transformers().PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<end>", unk_token="<unk>", eos_token="<end>", model_max_length=16
     )
     if kind == "siglip":

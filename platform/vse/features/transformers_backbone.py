@@ -101,12 +101,12 @@ class TransformersBackbone(PretrainedEncoder):
         arch: str = knob("facebook/dinov2-small", "owner/name of the Hugging Face hub (perhaps @revision), or a folder")
 
     def _preprocessing(self) -> Preprocessing:
-        transformers = optional_package("transformers", "features.backbone=transformers")
+        transformers = _transformers()
         key, arch = self.key, self.config.arch
         folder = model_folder(arch, ("config.json", "preprocessor_config.json"), key)
         try:
             self._settings = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-            processor: Any = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+            processor = transformers.AutoImageProcessor.from_pretrained(folder, local_files_only=True)
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise InputError(f"{key}: transformers cannot read its configuration ({first_line(error)[:120]})") from None
         if unlike := _unlike(processor):
@@ -132,10 +132,8 @@ class TransformersBackbone(PretrainedEncoder):
         return {name: value for name, value in vision.to_dict().items() if name not in excluded}
 
     def _build(self, outputs: Sequence[str]) -> _Trunk:
-        from transformers import AutoModel
-
         try:
-            return self._trunk(AutoModel.from_config(self._settings), outputs)
+            return self._trunk(_transformers().AutoModel.from_config(self._settings), outputs)
         except ValueError as error:
             raise InputError(f"{self.key}: no vision tower of transformers ({first_line(error)[:120]})") from None
 
@@ -145,11 +143,9 @@ class TransformersBackbone(PretrainedEncoder):
 
     def _filled(self, outputs: Sequence[str], files: Sequence[str]) -> _Trunk:
         """A checkpoint of a classifier may lack the layer that pools; then the class token is the pooled vector."""
-        from transformers import AutoModel
-
         content = {key: value for file in files for key, value in read_weights(file).items()}
         where = files[0] if len(files) == 1 else self.config.arch
-        model = filled_model(AutoModel, self._settings, content, where, optional=("pooler.",))
+        model = filled_model(_transformers().AutoModel, self._settings, content, where, optional=("pooler.",))
         if "pooler." in model.absent:
             model.network.pooler = None
             log.info("%s: has no pooling layer; the pooled vector is the class token", where)
@@ -203,11 +199,15 @@ def _faults(missing: Sequence[str], others: Sequence[str]) -> list[tuple[Sequenc
     return [(keys, word) for keys, word in both if keys]
 
 
+def _transformers() -> Any:
+    """The library, imported so that type checkers do not read all of its models for an `import`: half a minute."""
+    return optional_package("transformers", "features.backbone=transformers")
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Hide transformers' report on loading, which the caller turns into one line, and its progress bar."""
-    from transformers.utils import logging as hf_logging
-
+    hf_logging = _transformers().utils.logging
     level, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()
     hf_logging.set_verbosity_error()
     hf_logging.disable_progress_bar()

@@ -8,7 +8,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from tests.tiny_towers import TOWER
+from tests.tiny_towers import TOWER, transformers
 from vse.features.gradient_checkpointing import blocks_of, checkpoint_blocks
 from vse.features.torchvision_backbone import TorchvisionBackbone
 
@@ -73,9 +73,7 @@ class Mapped(nn.Module):
 
 
 def transformer() -> nn.Module:
-    import transformers
-
-    model: Any = transformers.ViTModel(transformers.ViTConfig(**TOWER))
+    model = transformers().ViTModel(transformers().ViTConfig(**TOWER))
 
     class Pooled(nn.Module):
         def __init__(self) -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from transformers import AutoImageProcessor, ViTConfig, ViTForImageClassification, ViTImageProcessor
 
-from tests.tiny_towers import TOWER, transformers_folder
+from tests.tiny_towers import TOWER, transformers, transformers_folder
 from tests.unit.features.test_timm_backbone import CPU, pictures, squares
 from vse.errors import InputError
 from vse.features.transformers_backbone import TransformersBackbone, _unlike
@@ -46,7 +45,7 @@ def test_outputs_and_transform_are_transformers_own(kind: str, tmp_path: Path) -
     hidden = output.last_hidden_state
     tokens = hidden.flatten(2).transpose(1, 2) if hidden.dim() == 4 else hidden[:, prefix:]
     torch.testing.assert_close(features["map"], tokens, rtol=1e-4, atol=1e-5)
-    processor: Any = AutoImageProcessor.from_pretrained(tmp_path)
+    processor: Any = transformers().AutoImageProcessor.from_pretrained(tmp_path)
     processed = processor(images, return_tensors="pt")["pixel_values"]
     assert (processed - pixels).abs().mean() < 1e-3  # resized as tensors there, as 8-bit pictures here
 
@@ -67,9 +66,9 @@ def test_a_checkpoint_without_a_pooling_layer_gives_its_class_token(
 ) -> None:
     folder = tmp_path / "classifier"
     torch.manual_seed(1)
-    classifier: Any = ViTForImageClassification(ViTConfig(**TOWER)).eval()
+    classifier: Any = transformers().ViTForImageClassification(transformers().ViTConfig(**TOWER)).eval()
     classifier.save_pretrained(folder)
-    ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
+    transformers().ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(folder)
     backbone = build(folder)
     with caplog.at_level(logging.INFO, logger="vse"):
         network = backbone.load(["map", "pooled"]).prepare(CPU)
