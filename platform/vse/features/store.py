@@ -154,6 +154,11 @@ class FeatureStore:
             raise InputError(f"{self.folder.uri}: no output {name!r}; it has {', '.join(self.outputs)}") from None
         return Output(tuple(spec["shape"]), spec["dtype"])
 
+    @property
+    def backbone_weights(self) -> str:
+        """The weights of the backbone as its `identity` names them; empty for ready-made features."""
+        return str(self.manifest["made_by"]["backbone"].get("weights", ""))
+
     def shape(self, output: str) -> tuple[int, ...]:
         """Shape of one row of an output."""
         return self.output(output).shape

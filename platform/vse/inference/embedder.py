@@ -201,7 +201,7 @@ class Embedder:
             raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
         (features,) = self.features([png_of(image)])
         try:
-            window = self._backbone.transform.window(*image.size)
+            window = self.trained.backbone.transform.window(*image.size)
             regions = encode_images(family, features, family.encode_regions)
             queries = encode_captions(family, self.read([phrase]), family.encode_queries)
             with torch.inference_mode():
@@ -237,7 +237,7 @@ class Embedder:
         image, reader = picture_of(picture), SaliencyReader(family, {})
         try:
             every = range(len(texts))
-            results = reader.of_picture(image, read, self._forward, self._backbone.transform, every)
+            results = reader.of_picture(image, read, self._forward, self.trained.backbone.transform, every)
         except (ValueError, UnreadableImage) as error:
             raise InputError(f"{self.trained.checkpoint}: {error}") from None
         return PictureSaliency.of(texts, results, image)
@@ -256,7 +256,7 @@ class Embedder:
             InputError: without `rejects`, for the first picture that cannot be read.
         """
         self.check_pictures()
-        output, backbone, forward = self.trained.family.inputs.image, self._backbone, self._forward
+        output, backbone, forward = self.trained.family.inputs.image, self.trained.backbone, self._forward
         for first in range(0, len(pictures), forward.batch):
             squares = []
             for number, picture in enumerate(pictures[first : first + forward.batch], start=first):
@@ -297,7 +297,7 @@ class Embedder:
 
     def check_pictures(self) -> None:
         """Raises InputError if the run was trained on ready-made features, which have no backbone."""
-        if not hasattr(self._backbone, "transform"):
+        if not hasattr(self.trained.backbone, "transform"):
             raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
         if regions_from_maps(self.trained.config):
             raise InputError(f"{self.trained.checkpoint}: reads regions pooled from maps, not pictures")
@@ -324,11 +324,7 @@ class Embedder:
     @cached_property
     def _forward(self) -> Forward:
         precision = self.trained.config.features.precision
-        return Forward(self._backbone.config, (self.trained.family.inputs.image,), precision=precision)
-
-    @cached_property
-    def _backbone(self) -> Any:
-        return registry.build("backbone", self.trained.config.features.backbone)
+        return Forward(self.trained.backbone.config, (self.trained.family.inputs.image,), precision=precision)
 
 
 class _Rounded:

@@ -74,7 +74,7 @@ def export_onnx(workspace: Workspace, options: OnnxOptions) -> ExportedTowers:
         types = {key: str(value.dtype).removeprefix("torch.") for key, value in tower.inputs.items()}
         about[name] = {"inputs": shapes, "types": types, "output": "vectors"}
     if "pixels" in options.towers:
-        backbone: Any = registry.build("backbone", embedder.trained.config.features.backbone)
+        backbone = embedder.trained.backbone
         about["pixels"]["transform"] = asdict(backbone.transform)
     folder.write_json("towers.json", about)
     if "text" in options.towers and not embedder.trained.family.inputs.sentence:

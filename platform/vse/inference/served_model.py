@@ -152,8 +152,12 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
 
     External files are backbone weights, a parser or a backbone that is a folder, and fitted sentence features, with the
     text encoder of these. Published weights, models of a hub and installed spaCy pipelines are stored by name.
+
+    Raises InputError if the weights of the backbone were replaced after the training.
     """
     source, config = trained.checkpoint, trained.config
+    if _external_files(config):
+        trained.check_backbone()
     manifest = source.read_manifest(checksums=False)
     assert manifest is not None, "an opened checkpoint has a manifest"
     weights, fitted = manifest["files"]["model.safetensors"], "" if sentences is None else sentences.fingerprint

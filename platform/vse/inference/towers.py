@@ -96,7 +96,7 @@ def pixel_tower(embedder: Embedder) -> Tower:
     config, family = embedder.trained.config, embedder.trained.family
     if config.features.precision != "float32":
         raise InputError(f"towers=pixels: features.precision={config.features.precision}; only float32 is exported")
-    backbone: Any = registry.build("backbone", config.features.backbone)
+    backbone = embedder.trained.backbone
     if backbone.transform.num_crops > 1:
         raise InputError(f"towers=pixels: features.backbone.transform={backbone.transform.name} has several crops")
     network = backbone.load((family.inputs.image,)).prepare(torch.device("cpu"))

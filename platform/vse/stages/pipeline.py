@@ -90,7 +90,17 @@ def prepare(
         rules, cluster = config.text.contrast, cluster_of(ray or RayConfig())
         candidates = contrast_candidates(records, parses, "train", rules, workspace, cluster=cluster)
         prints["candidates"] = candidates.fingerprint
-    return Material(records, features, parses, prints, vectors, sentences, candidates, config.text.pools)
+    return Material(
+        records,
+        features,
+        parses,
+        prints,
+        vectors,
+        sentences,
+        candidates,
+        config.text.pools,
+        backbone_weights=features.store.backbone_weights,
+    )
 
 
 def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) -> None:

@@ -307,7 +307,7 @@ def train_worker(
 
     checkpoints = Checkpoints(
         folder.child("checkpoints"),
-        {"config.json": to_dict(config), **data.checkpoint_files(material.fingerprints)},
+        {"config.json": to_dict(config), **data.checkpoint_files(material)},
         lease,
     )
     steps = prometheus.steps_of(parent or name)

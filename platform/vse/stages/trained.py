@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from vse.determinism import use_reproducible_arithmetic
 from vse.errors import InputError
 from vse.evaluation.attacks import AttackSet, UnencodedSet
 from vse.evaluation.codes import Codes, encode_captions, encode_examples
+from vse.features.tuned_backbone import TunedBackbone
 from vse.models.family import Context, Encoded, Family
 from vse.presets import from_data
 from vse.stages.attack import Adversaries
@@ -34,12 +36,32 @@ class Trained:
     """A family in eval mode with the vocabulary of its training. Its codes are on its own device.
 
     config: of the training; if it trained the backbone too, the tuned backbone is in it as a frozen one.
+    backbone_weights: which made the features of the training; empty if unknown, or if they are in the checkpoint.
     """
 
     config: RunConfig
     family: Family
     vocabulary: Vocabulary
     checkpoint: Folder
+    backbone_weights: str = ""
+
+    @cached_property
+    def backbone(self) -> Any:
+        """The backbone that made the features of the training. Raises InputError if it has other weights since."""
+        self.check_backbone()
+        return registry.build("backbone", self.config.features.backbone)
+
+    def check_backbone(self) -> None:
+        """Raises InputError if the backbone has other weights than in training."""
+        if not self.backbone_weights:
+            return
+        config = self.config.features.backbone
+        if registry.build("backbone", config).identity()["weights"] != self.backbone_weights:
+            where = getattr(config, "weights", "") or getattr(config, "arch", "")
+            raise InputError(
+                f"features.backbone: {where}: was replaced after {self.checkpoint} was trained; put back the file "
+                f"{self.backbone_weights[:8]}, or train again"
+            )
 
     @property
     def weights(self) -> str:
@@ -95,7 +117,9 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     if config.train.precision == "float64":
         family = family.double()
     load_weights(checkpoint, family)
-    return Trained(as_measured(config, checkpoint), family.eval(), vocabulary, checkpoint)
+    config = as_measured(config, checkpoint)
+    made_by = "" if isinstance(config.features.backbone, TunedBackbone.Config) else sizes.get("backbone_weights", "")
+    return Trained(config, family.eval(), vocabulary, checkpoint, made_by)
 
 
 DEVICES = ("auto", "cpu", "cuda")

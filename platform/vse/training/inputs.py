@@ -48,7 +48,6 @@ from vse.training.examples import EncodedCaptions, Examples, SentenceVectors, en
 from vse.training.own_negatives import own_negatives_of
 
 T = TypeVar("T")
-
 MOST_SHARED = 8  # cached values of one data set: a few vocabularies and the captions encoded by them
 _shared: "WeakKeyDictionary[Records, dict[Hashable, Any]]" = WeakKeyDictionary()
 
@@ -109,7 +108,7 @@ class Material:
     `vectors` returns the pre-trained word vectors of a vocabulary. `sentences` are vectors of whole captions, for
     families that read them. `candidates` are adversaries of the training captions, for objectives over them. `words`
     are rules for `pools`, whose words are counted in the captions of `words_split` of these records, or of
-    `words_records` with their parses.
+    `words_records` with their parses. `backbone_weights` made the features, if they are known.
     """
 
     records: Records
@@ -123,6 +122,7 @@ class Material:
     words_split: str = "train"
     words_records: Records | None = None
     words_parses: Parses | None = None
+    backbone_weights: str = ""
 
     @property
     def counted(self) -> tuple[tuple[Caption, ...], Parses]:
@@ -158,8 +158,8 @@ class TrainingInputs:
     coverage: Mapping[str, float] = field(default_factory=dict)  # of the vocabulary by word vectors
     states: Sentences | None = None  # of words of any text, for a family that reads them
 
-    def checkpoint_files(self, fingerprints: Mapping[str, str]) -> dict[str, object]:
-        """Contents of a checkpoint other than weights: vocabulary, sizes of the family, fingerprints of its inputs."""
+    def checkpoint_files(self, material: Material) -> dict[str, object]:
+        """Contents of a checkpoint other than weights: vocabulary, sizes of the family, what its inputs were."""
         vectors = self.context.word_vectors
         return {
             "vocabulary.json": json.loads(self.vocabulary.to_json()),
@@ -167,7 +167,8 @@ class TrainingInputs:
                 "feature_dims": dict(self.context.feature_dims),
                 "word_vector_dim": None if vectors is None else vectors.shape[1],
                 "sentence_dim": self.context.sentence_dim,
-                "fingerprints": dict(fingerprints),
+                "backbone_weights": material.backbone_weights,
+                "fingerprints": dict(material.fingerprints),
             },
         }
 
@@ -390,8 +391,8 @@ def without_vectors(config: RunConfig) -> str:
 
 def tell_coverage(config: RunConfig, vectors: WordVectors, vocabulary: Vocabulary) -> None:
     """Log the share of the training vocabulary with a vector: a warning if it is less than half."""
-    result = vector_coverage(vectors, vocabulary)
-    log.log(logging.WARNING if result.most_missing else logging.INFO, "%s", result.line(config.text.word_vectors))
+    found = vector_coverage(vectors, vocabulary)
+    log.log(logging.WARNING if found.most_missing else logging.INFO, "%s", found.line(config.text.word_vectors))
 
 
 def vector_coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:

@@ -1,17 +1,26 @@
 """A run opened from its checkpoint alone embeds as the model that was trained."""
 
 import itertools
+import re
 
 import pytest
 import torch
+from PIL import Image as Picture
+from safetensors.torch import save_file
 
+from tests.unit.inference.test_embedder import png
 from vse.config import flatten, override
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_examples
+from vse.features.small_backbone import convolutions
+from vse.inference.embedder import Embedder
+from vse.inference.served_model import pack
 from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages import train as worker
 from vse.stages.attack import attack_split
+from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import encode_adversaries, encode_split, load_checkpoint, load_run, read_config
 from vse.storage.folder import Folder
@@ -171,3 +180,31 @@ def test_a_run_without_a_checkpoint_is_one_line(place, tmp_path):
         load_run(place.run("nothing"))
     with pytest.raises(InputError, match="not a complete checkpoint"):
         load_checkpoint(Folder.open(tmp_path))
+
+
+def small_weights(file, seed):
+    draw = torch.Generator().manual_seed(seed)
+    layers = convolutions(normalised=False).state_dict()
+    save_file({name: 0.05 * torch.randn(weight.shape, generator=draw) for name, weight in layers.items()}, file)
+
+
+def test_weights_replaced_after_the_training_are_refused(place, tmp_path):
+    file = tmp_path / "weights.safetensors"
+    small_weights(file, 0)
+    run = Kept(place, "vsepp_tiny", features__backbone__weights=str(file)).result.folder
+    of_training = load_run(run)
+    assert of_training.backbone.identity()["weights"] == of_training.backbone_weights
+    picture = png(Picture.linear_gradient("L").convert("RGB"))
+    before = Embedder(of_training).encode_images([picture])
+    small_weights(file, 1)
+    line = f"features.backbone: {file}: was replaced after {of_training.checkpoint} was trained; put back the file "
+    refused = [
+        lambda: Embedder(load_run(run)).encode_images([picture]),
+        lambda: measure_run(run, place, ["retrieval"], MeasureOptions(splits=("val",))),
+        lambda: pack(load_run(run), run),
+    ]
+    for use in refused:
+        with pytest.raises(InputError, match=re.escape(line)):
+            use()
+    small_weights(file, 0)
+    assert (Embedder(load_run(run)).encode_images([picture]) == before).all()

@@ -192,13 +192,15 @@ def test_word_vectors_reach_the_family(material, tmp_path):
     assert vectors.shape == (len(data.vocabulary), 3)
     for k, word in enumerate(chosen):
         assert vectors[data.vocabulary.encode([word])[0]].tolist() == [k, k + 0.5, -1]
-    assert data.checkpoint_files({"a": "b"})["context.json"] == {
+    told = dataclasses.replace(given, fingerprints={"a": "b"}, backbone_weights="c")
+    assert data.checkpoint_files(told)["context.json"] == {
         "feature_dims": dict(data.context.feature_dims),
         "word_vector_dim": 3,
         "sentence_dim": 0,
+        "backbone_weights": "c",
         "fingerprints": {"a": "b"},
     }
-    sizes = plain.checkpoint_files({})["context.json"]
+    sizes = plain.checkpoint_files(material["univse_tiny"])["context.json"]
     assert isinstance(sizes, dict)
     assert sizes["word_vector_dim"] is None
 

@@ -143,6 +143,8 @@ def _check_stages(
 ) -> None:
     if workspace.external.given:
         return  # the driver has checked them, and this node may lack the files
+    for trained in request.loaded:
+        trained.check_backbone()
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
     rules = adversary_words(options).rules
     check(
