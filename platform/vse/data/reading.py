@@ -107,6 +107,15 @@ def read_json(address: str) -> Any:
         raise InputError(f"{address}: is nested too deeply to be a data set") from None
 
 
+def is_json_lines(address: str) -> bool:
+    """Whether a file holds JSON objects line by line: its first line is one, and others follow."""
+    first, _, rest = user_files.read(address).strip().partition(b"\n")
+    try:
+        return bool(rest) and isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     """`item[key]` of a JSON object.
 

@@ -20,7 +20,7 @@ import numpy as np
 from vse import registry
 from vse.config import knob
 from vse.data.places import Root
-from vse.data.reading import notice, read_json
+from vse.data.reading import is_json_lines, notice, read_json
 from vse.data.records import Box, Caption, Image, Records, cross_validated, limited
 from vse.errors import InputError
 from vse.registry import ComponentConfig
@@ -66,7 +66,10 @@ class DataLocation:
     @cached_property
     def json(self) -> dict[str, Any]:
         """The object in the file, if the file is JSON and holds one; otherwise empty."""
-        content = read_json(self.folder.address(self.file)) if fnmatch(self.file.lower(), "*.json") else None
+        address = self.folder.address(self.file)
+        if not fnmatch(self.file.lower(), "*.json") or is_json_lines(address):
+            return {}
+        content = read_json(address)
         return content if isinstance(content, dict) else {}
 
     def __str__(self) -> str:
