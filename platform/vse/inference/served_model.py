@@ -6,10 +6,12 @@ MLflow calls `_load_pyfunc(path)` of this module, so nothing is pickled and noth
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from vse import registry
 from vse.config import fingerprint, flatten, to_dict
@@ -229,19 +231,31 @@ class Model:
             A DataFrame with the column `embedding`, a list of floats per row, in the order of the requests.
 
         Raises:
-            InputError: naming the first row that fills none or several, or if no column is one of these.
+            InputError: naming the first row that fills none or several or has a broken picture, or if no column is one
+                of these.
         """
         _check_columns(requests)
         rows = [_request(row, number) for number, row in enumerate(requests.to_dict("records"))]
         embeddings: list[Any] = [None] * len(rows)
-        for kinds, embed in (
-            (("image", "path"), self.embedder.encode_images),
-            (("sentence",), self.embedder.encode_captions),
-        ):
-            chosen = [k for k, (kind, _) in enumerate(rows) if kind in kinds]
-            for k, vector in zip(chosen, embed([rows[k][1] for k in chosen]) if chosen else (), strict=True):
-                embeddings[k] = vector.tolist()
+        pictures = {k: value for k, (kind, value) in enumerate(rows) if kind != "sentence"}
+        sentences = {k: value for k, (kind, value) in enumerate(rows) if kind == "sentence"}
+        for k, vector in zip(pictures, self._images(pictures), strict=True):
+            embeddings[k] = vector.tolist()
+        for k, vector in zip(sentences, self.embedder.encode_captions(list(sentences.values())), strict=True):
+            embeddings[k] = vector.tolist()
         return type(requests)({"embedding": embeddings})
+
+    def _images(self, pictures: Mapping[int, bytes | str]) -> Iterator[np.ndarray]:
+        """Vectors of pictures by row. Raises InputError naming the first row whose picture cannot be read."""
+        rejects = dict[int, str]()
+        batches = list(self.embedder.features(list(pictures.values()), rejects=rejects)) if pictures else []
+        if rejects:
+            number = min(rejects)
+            row, picture = list(pictures.items())[number]
+            where = f"row {row}" if isinstance(picture, bytes) else f"row {row}, {picture}"
+            raise InputError(f"{where}: {rejects[number]}")
+        for features in batches:
+            yield from self.embedder.vectors_of_images(features)
 
 
 def _check_columns(requests: Any) -> None:

@@ -69,6 +69,8 @@ def test_requests_become_vectors_in_their_order(place: Workspace, tmp_path: Path
         ({"sentence": "a dog", "path": "a.png"}, "got 2"),
         ({"image": "a.png"}, "row 1: image must be the bytes of a file"),
         ({"sentence": b"a dog"}, "row 1: sentence must be text"),
+        ({"image": b"no picture"}, "row 1: not an image of a known format"),
+        ({"path": "nowhere.png"}, "row 1, nowhere.png: file is missing"),
     ],
 )
 def test_a_wrong_request_names_its_row(place: Workspace, tmp_path: Path, row: dict[str, object], message: str) -> None:
