@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from vse.cluster import runtime
-from vse.errors import Diverged, InputError, StorageError
+from vse.cluster.capacity import Capacity, NodeKind
+from vse.errors import Diverged, InputError, PlacementError, StorageError
 from vse.evaluation.probes.alignment import AlignmentProbe, AlignmentSettings
 from vse.evaluation.work import Arrays, Work, plain_map, run_jobs
+from vse.stages.measuring import work_ray
 from vse.stages.measuring.work import ResultFolder, work_runner
 from vse.stages.measuring.work_ray import run_with_ray
 from vse.storage.folder import Folder
@@ -74,3 +76,22 @@ def test_an_error_of_a_task_is_the_line_that_it_is_in_process(cluster, error: ty
     with pytest.raises(error) as raised:
         list(run_with_ray([(Failing(error), 0)], CPU))
     assert (type(raised.value), str(raised.value)) == (error, "one line")
+
+
+def test_a_node_that_never_starts_is_one_line(cluster, monkeypatch, caplog) -> None:
+    """An autoscaler may promise a GPU that the cloud does not have."""
+    monkeypatch.setattr(work_ray, "capacity", lambda: Capacity((NodeKind(cpus=8, gpus=1),)))
+    monkeypatch.setattr(work_ray, "placement_seconds", lambda: 0.5)
+    monkeypatch.setattr(work_ray, "LOOK_EVERY", 0.1)
+    has = r"the cluster has 2 CPUs and 0 GPUs on 1 node; see `ray status`"
+    with pytest.raises(PlacementError, match=rf"^measuring: no node with a GPU started within 0\.5 s; {has}$"):
+        list(run_with_ray([(probe_of(0), 0)], torch.device("cuda")))
+    (warning,) = [message for message in caplog.messages if message.startswith("measuring waits")]
+    assert warning.startswith("measuring waits for a node with a GPU, at most 0.5 s; the cluster has 2 CPUs")
+
+
+def test_a_task_that_takes_long_is_waited_for(cluster, monkeypatch) -> None:
+    monkeypatch.setattr(work_ray, "placement_seconds", lambda: 0.0)
+    monkeypatch.setattr(work_ray, "LOOK_EVERY", 0.01)
+    ((place, result),) = run_with_ray([(probe_of(0), 0)], CPU)
+    assert (place, bool(result)) == (0, True)
