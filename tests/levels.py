@@ -1,12 +1,13 @@
 """Levels of tests: `make test` leaves out those marked `process`, which may start processes, servers or Ray, and
-those marked `seconds`, which take a second or more.
+those marked `seconds`, which take a second or more. `make test-process` runs these, but what is marked `slow`.
 
-A test without a mark that starts something, or computes for many seconds, fails and says so.
+A test without a mark that starts something, or computes for many seconds, fails and says so. Of a test with many
+parameters, a few that differ in kind are for every push, and the others `slow`.
 """
 
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import pytest
@@ -20,6 +21,31 @@ ALLOWED = ("git", "uname", "ldconfig", "fc-list")
 
 BEGUN = pytest.StashKey[float]()
 _started: list[str] = []
+
+
+def slow(cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test at level `slow`; a tuple has a value for each of several arguments."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
+
+
+def slow_but(cases: Iterable[Any], *kept: Any) -> list[Any]:
+    """Parameters of a test, all of them at level `slow` but those that are kept for every push."""
+    every = list(cases)
+    unknown = [case for case in kept if case not in every]
+    assert not unknown, f"no parameters: {unknown}"
+    return [case if case in kept else slow([case])[0] for case in every]
+
+
+def selected(request: pytest.FixtureRequest, argument: str) -> set[Any]:
+    """The values that an argument takes in the tests of this call that use this fixture of their file: it makes what
+    they need and no more."""
+    found = set[Any]()
+    for item in request.session.items:
+        call = getattr(item, "callspec", None)
+        if call is None or item.path != request.path or request.fixturename not in getattr(item, "fixturenames", ()):
+            continue
+        found |= {value for name, value in call.params.items() if name == argument}
+    return found
 
 
 def started(event: str, args: tuple[Any, ...]) -> str:

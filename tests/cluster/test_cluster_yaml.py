@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.levels import slow
 from vse.preflight.cluster_file import problems
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,9 +229,13 @@ print("valid")
         ("cluster.yaml", "", True),
         ("cluster-onprem.yaml", "", True),
         ("cluster.yaml", "config['available_node_types']['gpu']['max_worker'] = 3", False),
-        ("cluster.yaml", "config['available_node_types']['gpu']['resources']['GPU'] = 0.5", False),
-        ("cluster.yaml", "config['anything'] = 1", False),
-        ("cluster-onprem.yaml", "del config['provider']['head_ip']", False),
+        *slow(
+            [
+                ("cluster.yaml", "config['available_node_types']['gpu']['resources']['GPU'] = 0.5", False),
+                ("cluster.yaml", "config['anything'] = 1", False),
+                ("cluster-onprem.yaml", "del config['provider']['head_ip']", False),
+            ]
+        ),
     ],
 )
 def test_rays_own_schema(file: str, change: str, valid: bool) -> None:
@@ -307,7 +312,8 @@ print("bootstrapped")
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("prepared", ["prepared", pytest.param("unprepared", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("prepared", ["prepared", "unprepared"])
 def test_aws_gets_what_was_meant(tmp_path: Path, prepared: str) -> None:
     """Without a security group of ours Ray opens port 22 to the world, which the preflight then calls a problem."""
     done = in_a_process(

@@ -23,6 +23,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield found
 
 
+@pytest.mark.slow
 def test_objects_survive_its_death(server: Server, tmp_path: Path) -> None:
     place = address(f"127.0.0.1:{server.port}", "space")
     folder, store = Folder.open(place), ObjectStore.open(place)

@@ -22,6 +22,7 @@ from torchvision import models
 
 from tests.jobs.odd_data import entry, write_arrays, write_entries, write_plain
 from tests.jobs.processes import run_without_ray
+from tests.levels import selected, slow_but
 from vse.features.small_backbone import SHIPPED
 from vse.presets import preset
 from vse.stages.train import run_training
@@ -252,6 +253,18 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
     "a folder in place of a data set": (lambda folder: None, KARPATHY, ("expected one dataset_*.json, found none",)),
 }
 
+# One of each kind: a table, arrays, weights, vectors, a preset, a run, and checkpoints.
+EVERY_PUSH = (
+    "a JSON cut in half",
+    "a pickle offered as a feature array",
+    "a feature array outside of its root",
+    "a pickle within a torch file",
+    "a pickle offered as word vectors",
+    "a preset file that is cut off",
+    "a run outside of the workspace",
+    "another version, trained on",
+    "a pickle as weights, measured",
+)
 AFTER_PROGRESS = {"more unreadable pictures than allowed"}  # found by reading them
 
 
@@ -325,12 +338,16 @@ def content(workspace: Path) -> dict[Path, bytes]:
 
 
 @pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], Workspace]) -> dict[str, Refused]:
-    folder = tmp_path_factory.mktemp("bad")
+def refused(
+    tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], Workspace], request: pytest.FixtureRequest
+) -> dict[str, Refused]:
+    folder, asked = tmp_path_factory.mktemp("bad"), selected(request, "case")
+    files = {name: case for name, case in FILES.items() if name in asked}
+    checkpoints = {name: case for name, case in CHECKPOINTS.items() if name in asked}
     whole = stages(folder / "workspace")
     run = run_training(preset("vsepp_tiny"), whole)
     lines, places = [], []
-    for number, (prepare, command, _) in enumerate(FILES.values()):
+    for number, (prepare, command, _) in enumerate(files.values()):
         here = folder / f"case {number}"
         here.mkdir()
         prepare(here)
@@ -338,7 +355,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], W
             [command[0], "--workspace", whole.root.uri, *(word.replace("HERE", str(here)) for word in command[1:])]
         )
         places.append((here, whole.root.local()))
-    for number, (spoil, job, _) in enumerate(CHECKPOINTS.values()):
+    for number, (spoil, job, _) in enumerate(checkpoints.values()):
         here = folder / f"checkpoint {number}"
         own = stages(here / "workspace")
         shutil.copytree(run.folder.local(), own.run(run.run).local())
@@ -352,11 +369,11 @@ def refused(tmp_path_factory: pytest.TempPathFactory, stages: Callable[[Path], W
     after = {place: content(place) for _, place in places}
     return {
         name: Refused(*said, before[place], after[place], here)
-        for name, said, (here, place) in zip((*FILES, *CHECKPOINTS), found, places, strict=True)
+        for name, said, (here, place) in zip((*files, *checkpoints), found, places, strict=True)
     }
 
 
-@pytest.mark.parametrize("case", [*FILES, *CHECKPOINTS])
+@pytest.mark.parametrize("case", slow_but([*FILES, *CHECKPOINTS], *EVERY_PUSH))
 def test_wrong_files_are_one_line_and_nothing_is_lost(refused: dict[str, Refused], case: str) -> None:
     told = refused[case]
     job, words = (FILES[case][1][0], FILES[case][2]) if case in FILES else CHECKPOINTS[case][1:]

@@ -90,6 +90,7 @@ def _measured(workspace: Path, name: str) -> dict[str, float]:
     return read(workspace / "runs" / name / "journal.jsonl").latest()
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_not_measured_again(runs: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     workspace, names = runs
     at = ("--workspace", str(workspace), "measure.attacks.words=shared")
@@ -199,6 +200,7 @@ def test_help_names_every_key(refused: dict[str, tuple[int | None, str, str]]) -
         assert f"  {key}" in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "keys", "written"),
     [

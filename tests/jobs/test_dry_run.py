@@ -31,6 +31,7 @@ def test_a_plan_without_its_files_is_refused(planned: dict[str, tuple[int | None
     assert planned[job] == (2, "", f"{job}: no.vec: no such file of word vectors\n")
 
 
+@pytest.mark.slow
 def test_a_plan_that_the_machine_cannot_hold_says_what_it_has(tmp_path: Path) -> None:
     asked = ("sweep_margin", "--workspace", str(tmp_path), "--preset", SWEEPS["sweep_margin"], "--dry-run")
     ((status, _, error),) = run_many([[*asked, "train.threads=64", "ray.cpus=3"]], tmp_path)
@@ -41,6 +42,7 @@ def test_a_plan_that_the_machine_cannot_hold_says_what_it_has(tmp_path: Path) ->
     )
 
 
+@pytest.mark.slow
 def test_any_space_may_be_swept_by_any_of_the_three_jobs_and_their_help_says_so(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text('SPACE = {"optim.lr": {"grid_search": [1e-3, 2e-3]}}\n')
     jobs = ("sweep_eta", "sweep_margin", "sweep_lambda")

@@ -101,6 +101,7 @@ def test_what_is_read_first_is_printed_first(done: tuple[str, dict[str, Any]]) -
     assert re.fullmatch(r"shifted: 4 images, [\d,]+ captions", table[10])
 
 
+@pytest.mark.slow
 def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
     workspace, name = trained
     files = sorted((workspace / "runs" / name / "evaluation").glob("measures-*"))
@@ -116,6 +117,7 @@ def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, d
     assert sorted((workspace / "runs" / name / "evaluation").glob("measures-*")) == files
 
 
+@pytest.mark.slow
 def test_evaluations_of_one_run_stand_beside_each_other(trained: tuple[Path, str], tmp_path: Path) -> None:
     """Each prints the path of its own summary, and none takes a name in the journal that training has."""
     workspace, name = trained
@@ -136,6 +138,7 @@ def test_evaluations_of_one_run_stand_beside_each_other(trained: tuple[Path, str
     assert story.metrics["folds-5/test/rsum", 0][0] == found["folds"]["headline"]["test/rsum"]
 
 
+@pytest.mark.slow
 def test_an_ensemble_has_a_folder_a_journal_and_a_row_of_its_own(trained: tuple[Path, str]) -> None:
     workspace, name = trained
     other = _vsepp(workspace, "num_test", 5)

@@ -32,6 +32,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_its_family_trains_and_its_task_measures(installed: Path, tmp_path: Path) -> None:
     shared = ["--workspace", str(tmp_path / "w"), "ray.address=local"]
     size = ["data.num_train=24", "data.num_val=8", "data.num_test=8", "train.epochs=1", "model.dim=32"]

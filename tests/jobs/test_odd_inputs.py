@@ -116,6 +116,7 @@ def test_nothing_is_lost(odd: Odd) -> None:
     )
 
 
+@pytest.mark.slow
 def test_features_that_are_no_numbers_and_a_server_in_trouble(tmp_path: Path) -> None:
     """A failing and an absent tracking server cost one warning each; what they did not get is sent later."""
     values = np.random.default_rng(0).standard_normal((8, 16)).astype(np.float32)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.asked import asked
 from vse.config import canonical, override
 from vse.errors import InputError
@@ -64,6 +65,11 @@ RUN = (
 )
 
 
+CHECKPOINT = "runs/*/checkpoints/epoch-*"
+MADE = [(pattern, how) for pattern in (*DATA, *RUN) for how in CUTS]
+CUT_CHECKPOINTS = [(pattern, how) for pattern, how in MADE if "checkpoints" in pattern]
+
+
 def configured() -> RunConfig:
     small = {"data.num_train": 16, "data.num_val": 6, "data.num_test": 5, "data.num_shifted": 0}
     return override(preset("univse_tiny"), {**small, "model.dim": 16, "train.epochs": 3, "train.batch_size": 32})
@@ -105,8 +111,22 @@ def cut(root: Path, pattern: str, how: str) -> Path:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("how", CUTS)
-@pytest.mark.parametrize("pattern", [*DATA, *RUN])
+@pytest.mark.parametrize(
+    ("pattern", "how"),
+    slow_but(
+        MADE,
+        ("datasets/*/manifest.json", "empty"),
+        ("features/*/*/shard-*.parquet", "half"),
+        ("features/*/*/index.parquet", "empty"),
+        ("cache/arrays/*/map-*.npy", "half"),
+        ("language/*/*/parses-*.parquet", "half"),
+        ("language/*/*/adversaries.jsonl", "half"),
+        ("runs/*/config.json", "empty"),
+        ("runs/*/journal.jsonl", "half"),
+        ("runs/*/evaluation/measures-*.json", "half"),
+        (f"{CHECKPOINT}/model.safetensors", "half"),
+    ),
+)
 def test_what_was_cut_is_made_again(done: tuple[Path, dict[str, Any]], copied: Path, pattern: str, how: str) -> None:
     path = cut(copied, pattern, how)
     if pattern.startswith(("language", "features", "cache")):
@@ -119,8 +139,13 @@ def test_what_was_cut_is_made_again(done: tuple[Path, dict[str, Any]], copied: P
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("how", CUTS)
-@pytest.mark.parametrize("pattern", [p for p in RUN if "checkpoints" in p])
+@pytest.mark.parametrize(
+    ("pattern", "how"),
+    slow_but(
+        CUT_CHECKPOINTS,
+        *((f"{CHECKPOINT}/{name}", how) for name, how in (("model.safetensors", "half"), ("manifest.json", "empty"))),
+    ),
+)
 def test_a_stopped_run_with_a_cut_checkpoint(
     done: tuple[Path, dict[str, Any]], copied: Path, pattern: str, how: str
 ) -> None:

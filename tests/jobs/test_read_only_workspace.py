@@ -25,6 +25,7 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_an_unwritable_workspace(read_only: Path, tmp_path: Path) -> None:
     jobs = [[*TINY], ["extract_features", "--preset", "vsepp_tiny"], ["parse_captions", "--preset", "univse_tiny"]]
     found = run_without_ray([[*job, "--workspace", str(read_only / "workspace")] for job in jobs], tmp_path)

@@ -225,6 +225,7 @@ def test_a_plan_and_the_help_start_nothing(folder: Path, refused: dict[str, Answ
     assert "text=[]  [a string; may be given several times] sentence to find images for" in out
 
 
+@pytest.mark.slow
 def test_a_run_and_a_search_that_share_nothing_but_the_folder(folder: Path, tmp_path: Path) -> None:
     """Where the data set's features are gone, a folder is searched all the same."""
     shutil.copytree(folder / "workspace" / "runs", tmp_path / "workspace" / "runs")
@@ -234,6 +235,7 @@ def test_a_run_and_a_search_that_share_nothing_but_the_folder(folder: Path, tmp_
     assert not (tmp_path / "workspace" / "features").exists()
 
 
+@pytest.mark.slow
 def test_the_page_has_a_command_that_finds_the_workspace(folder: Path) -> None:
     line = ["search", f"run={name_of(folder, 'univse')}", "text=a cube"]
     ((status, out, error),) = run_many(

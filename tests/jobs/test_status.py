@@ -33,6 +33,7 @@ def test_lines_in_a_pipe_and_no_ray(workspace: Path, tmp_path: Path) -> None:
     assert "watch" in wrong[2]
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_changes_until_it_is_interrupted(workspace: Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -46,6 +46,7 @@ def test_from_an_empty_workspace_to_a_summary(done: tuple[Path, dict[str, Any]])
     assert {step for key, step in story.metrics if key == "train/sent"} == {1, 2}
 
 
+@pytest.mark.slow
 def test_again_it_trains_nothing_and_a_copy_of_the_workspace_serves(
     done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def read_result(summary: dict[str, Any]) -> dict[str, Any]:
     return json.loads(Path(summary["outputs"]["run"], "result.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_collapse_is_one_warning(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     for part in ("datasets", "features"):
         shutil.copytree(done[0] / part, tmp_path / "workspace" / part)
@@ -80,6 +82,7 @@ def test_a_collapse_is_one_warning(done: tuple[Path, dict[str, Any]], tmp_path: 
     assert "try objective.warmup=1 or an optim.lr below" in warnings[0]
 
 
+@pytest.mark.slow
 def test_vectors_that_the_paper_gives_and_nobody_named_are_one_note(tmp_path: Path) -> None:
     table = tmp_path / "mine.csv"
     table.write_text("image,caption,split\na.jpg,A dog,train\n")  # ends before the first image: nothing to validate on
@@ -221,6 +224,7 @@ def test_a_dry_run_refuses_what_does_not_train_together(refused: dict[str, tuple
     assert (status, error) == (2, "train: objective=cse: trains family cse, not vsepp; use objective=ranking\n")
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_is_one_line_and_status_one(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     """What nobody foresaw has a traceback as well: see tests/unit/cli/test_command.py."""
     shutil.copytree(done[0] / "datasets", tmp_path / "workspace" / "datasets")

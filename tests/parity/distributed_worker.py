@@ -155,17 +155,16 @@ def validated(case: str) -> dict[str, torch.Tensor]:
     return {name: torch.tensor(v, dtype=torch.float64) for name, v in found.items()} | {"b": torch.tensor(scored[0])}
 
 
-def main(rank: int, workers: int, store: str, folder: str) -> None:
-    """Join the others through a file, run every case, save."""
+def main(rank: int, workers: int, store: str, folder: str, chosen: list[str]) -> None:
+    """Join the others through a file, run the chosen cases, save."""
     from vse import registry
 
     torch.set_num_threads(1)
     if workers > 1:
         timeout = datetime.timedelta(seconds=60)
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=workers, timeout=timeout)
-    found = {
-        case: learn(case, changes, rank, workers) for case, changes in cases(registry.names("family"), workers).items()
-    }
+    known = cases(registry.names("family"), workers)
+    found = {case: learn(case, changes, rank, workers) for case, changes in known.items() if case in chosen}
     found |= {f"validation {case}": validated(case) for case in VALIDATED}
     if workers > 1:
         found["gather"] = gather_ragged(rank, workers)
@@ -183,5 +182,5 @@ def end(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], sys.argv[5:])
     end(0)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.levels import selected, slow_but
 from tests.parity import distributed_worker
 from tests.synthetic import make_family, synthetic, vse  # registers the families
 from tests.unit.training.test_loop import Run
@@ -20,6 +21,8 @@ pytestmark = pytest.mark.process
 assert vse.models
 SEVERAL = (2, pytest.param(3, marks=pytest.mark.slow))
 CASES = {workers: tuple(distributed_worker.cases(registry.names("family"), workers)) for workers in (1, 2, 3)}
+# One each of codes that are gathered whole and over time, of several phases, and of a fit in closed form.
+EVERY_PUSH = ("vsepp", "vsepp infonce", "univse", "jwae", "jwae known pairs", "scan", "scan both", "cca")
 
 
 def _start(arguments: list[str], module: str = "tests.parity.distributed_worker") -> subprocess.Popen[str]:
@@ -48,24 +51,27 @@ def _ended(processes: list[subprocess.Popen[str]], seconds: float = 120) -> list
 
 
 class Numbers(dict[tuple[int, int], Any]):
-    """(workers, rank) -> case -> name -> tensor, of processes that run once for all tests that ask."""
+    """(workers, rank) -> case -> name -> tensor, of processes that run these cases once for all tests that ask."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, cases: set[str]) -> None:
+        self.folder, self.cases = folder, sorted(cases)
 
     def __missing__(self, asked: tuple[int, int]) -> Any:
         workers, store = asked[0], self.folder / f"store-{asked[0]}"
-        _ended([_start([str(rank), str(workers), str(store), str(self.folder)]) for rank in range(workers)])
+        common = [str(workers), str(store), str(self.folder), *self.cases]
+        _ended([_start([str(rank), *common]) for rank in range(workers)])
         for rank in range(workers):
             self[workers, rank] = torch.load(self.folder / f"{workers}-{rank}.pt", weights_only=True)
         return self[asked]
 
 
-@pytest.fixture(scope="session")
-def numbers(tmp_path_factory):
-    return Numbers(tmp_path_factory.mktemp("distributed"))
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory, request):
+    cases = selected(request, "case")
+    return Numbers(tmp_path_factory.mktemp("distributed"), cases | {case.split()[0] for case in cases})
 
 
+@pytest.mark.slow  # in test_nccl.py two workers go on from one checkpoint as well
 @pytest.mark.parametrize("stale", [False, True])
 def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
     """Where a node reads a stale copy of a shared folder, both end in one line: each would find another epoch."""
@@ -86,7 +92,7 @@ def test_workers_go_on_from_one_checkpoint(tmp_path, stale):
 
 @pytest.mark.parametrize(
     ("workers", "case"),
-    [*((2, case) for case in CASES[2]), *(pytest.param(3, case, marks=pytest.mark.slow) for case in CASES[3])],
+    slow_but([(number, case) for number in (2, 3) for case in CASES[number]], *((2, case) for case in EVERY_PUSH)),
 )
 def test_workers_equal_one_process(numbers, case, workers):
     alone = numbers[1, 0][case]
@@ -100,7 +106,7 @@ def test_workers_equal_one_process(numbers, case, workers):
             )
 
 
-@pytest.mark.parametrize("case", CASES[1])
+@pytest.mark.parametrize("case", slow_but(CASES[1], *EVERY_PUSH))
 def test_the_comparison_is_not_empty(numbers, case):
     alone = numbers[1, 0][case]
     if not make_family(case.split()[0], synthetic().context).phases():  # fitted before the first step

@@ -106,6 +106,7 @@ def test_the_curve_goes_on(
         assert (found[key] - value).abs().max() < 1e-8, key
 
 
+@pytest.mark.slow
 def test_two_workers_go_on_within_an_epoch_to_the_same_bits(folder: Path) -> None:
     work(folder, 2, run="two-whole")
     work(folder, 2, LOST, run="two", leave=(1, 3), every_step=True)

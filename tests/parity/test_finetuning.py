@@ -9,7 +9,7 @@ from safetensors.torch import load
 from tests.parity.elastic_worker import LOST
 from tests.parity.test_elastic import history, newest, work
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 TUNED: dict[str, Any] = {"train.finetune": True, "train.crop_area": 0.5, "train.epochs": 2}
 VIT: dict[str, Any] = {
@@ -28,10 +28,7 @@ def states(folder: Path, run: str) -> dict[str, Any]:
     return {f"{file.name} {key}": value for file in files for key, value in load(file.read_bytes()).items()}
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [pytest.param(TUNED, id="all weights"), pytest.param(ADAPTED, id="adapters", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("changes", [TUNED, ADAPTED], ids=["all weights", "adapters"])
 def test_a_lost_run_goes_on_and_two_workers_are_one(tmp_path: Path, changes: dict[str, Any]) -> None:
     """The second run disappears in the middle of an epoch; the third has two workers, which decode in chunks."""
     work(tmp_path, 1, run="whole", changes=changes)

@@ -143,7 +143,7 @@ def test_decorators_register_behind_the_attacks_of_the_paper(monkeypatch: pytest
         attack(NAME)(at_some_time)
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_a_contrast_attack_is_made_and_has_a_class_of_its_own(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from PIL import Image
 
 from tests import documents, photographs
 from tests.documents import PAGES, ROOT, SITE, Command, commands, job_commands, name_of, sources
+from tests.levels import slow_but
 from tests.synthetic import synthetic, with_word_vectors
 from tests.unit.asked import asked
 from tests.unit.write_job_keys import declared
@@ -265,7 +266,10 @@ def test_the_families_of_backbones_are_listed():
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/use-it-from-python.md"])
+@pytest.mark.parametrize(
+    "page",
+    slow_but(["README.md", "docs/guides/use-it-from-python.md"], "docs/guides/use-it-from-python.md"),
+)
 def test_the_examples_from_python_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str):
     """On fewer images, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
@@ -281,7 +285,7 @@ def test_the_examples_from_python_run(tmp_path: Path, monkeypatch: pytest.Monkey
         assert names["scores"][0, 0] == pytest.approx((names["pictures"] @ names["sentences"].T).item(), abs=1e-5)
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_what_is_said_of_results_in_pandas_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The columns of outcomes and the snippet, on a run that was evaluated."""
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.levels import started
+from tests.levels import selected, slow_but, started
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +61,26 @@ def test_marked_as_long():
 )
 def test_events_that_need_the_mark(event: str, args: tuple[object, ...], what: str) -> None:
     assert started(event, args) == what
+
+
+def test_all_parameters_but_those_that_are_kept_are_slow() -> None:
+    one, kept, several = slow_but(["a", "b", ("c", 1)], "b")
+    assert kept == "b"
+    assert [each.values for each in (one, several)] == [("a",), ("c", 1)]
+    assert [mark.name for each in (one, several) for mark in each.marks] == ["slow", "slow"]
+    with pytest.raises(AssertionError, match=r"no parameters: \['d'\]"):
+        slow_but(["a"], "d")
+
+
+@pytest.fixture(scope="module")
+def letters(request: pytest.FixtureRequest) -> set[str]:
+    return selected(request, "letter")
+
+
+@pytest.mark.parametrize("letter", ["a", "b"])
+def test_a_fixture_knows_what_is_asked_of_it(letters: set[str], letter: str) -> None:
+    assert letter in letters
+    assert letters <= {"a", "b"}
 
 
 @pytest.mark.process

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from tests.gpu import TRUE, a_gpu
+from tests.levels import slow, slow_but
 from tests.unit.asked import CONTRAST, asked, contrast
 from tests.unit.evaluation.models import Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
@@ -76,7 +77,7 @@ def numbers(result: Result) -> dict[str, float]:
 
 
 LONGER = ("jwae_mh_gru", "scan_t2i_avg", "vsec")
-SYSTEMS = ["univse", "cca", *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)]
+SYSTEMS = ["univse", *slow(["cca", *LONGER])]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -97,6 +98,7 @@ def stop(numbers: dict[str, float]) -> None:
     raise StoppedError
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_on_a_gpu_as_if_it_had_not_been_stopped(
     places: dict[str, Workspace], tmp_path: Path, computing: Computing
 ) -> None:
@@ -160,7 +162,7 @@ def test_a_run_embeds_on_a_gpu_what_it_does_on_a_cpu(
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["univse", "scan_t2i_avg", "cca"])
+@pytest.mark.parametrize("name", slow_but(["univse", "scan_t2i_avg", "cca"], "univse"))
 def test_scores_on_a_gpu(name: str, places: dict[str, Workspace], computing: Computing) -> None:
     uris = [f"scene:seed=3,split=test,index={k},drawing=plain,size=112" for k in range(3)]
     with computing("cpu"):
@@ -172,7 +174,7 @@ def test_scores_on_a_gpu(name: str, places: dict[str, Workspace], computing: Com
         np.testing.assert_allclose(there.scores(uris, ["a red ball on a table", "two dogs"]), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["univse", "scan_t2i_avg", "cca"])
+@pytest.mark.parametrize("name", slow_but(["univse", "scan_t2i_avg", "cca"], "univse"))
 def test_saliency_on_a_gpu(name: str, places: dict[str, Workspace], computing: Computing) -> None:
     picture = open_image("scene:seed=3,split=test,index=0,drawing=plain,size=112")
     sentences = ["a red ball on a table", "a blue ball on a red table"]

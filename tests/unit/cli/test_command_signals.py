@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.levels import slow, slow_but
 from tests.waiting import wait_for
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / "platform")}
@@ -25,7 +26,9 @@ def job(folder: Path, run: str) -> list[str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), *slow([(signal.SIGINT, 130), (signal.SIGHUP, 129)])]
+)
 def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, tmp_path: Path) -> None:
     arguments = job(
         tmp_path,
@@ -52,7 +55,7 @@ def test_a_signal_ends_the_job_after_its_cleaning_up(number: int, status: int, t
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("number", "status"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
+@pytest.mark.parametrize(("number", "status"), [("SIGINT", 130), *slow([("SIGTERM", 143), ("SIGHUP", 129)])])
 def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int, tmp_path: Path) -> None:
     """Ray makes SystemExit(1) of an exit that a handler asks for while a call of Ray waits."""
     arguments = job(
@@ -88,6 +91,7 @@ def test_under_nohup_a_lost_connection_ends_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_an_exit_without_a_signal_is_its_own(tmp_path: Path) -> None:
     arguments = job(tmp_path, "def run(request):\n    sys.exit(3)\n")
     done = subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, timeout=60, check=False)
@@ -95,6 +99,7 @@ def test_an_exit_without_a_signal_is_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) -> None:
     """`job 2>&1 | tee log`: the terminal interrupts `tee` too, and it is gone first."""
     arguments = job(
@@ -120,7 +125,7 @@ def test_an_interrupt_is_one_though_nobody_reads_what_is_said(tmp_path: Path) ->
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", slow_but([signal.SIGHUP, signal.SIGINT], signal.SIGINT))
 def test_progress_that_nobody_reads_takes_no_interrupt_s_place(number: int, tmp_path: Path) -> None:
     """A lost connection takes the terminal of a bar along, Ctrl-C the `tee` that lines are piped into."""
     arguments = job(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.write_job_keys import COMPLETION_FILE, FILE, JOBS, as_json, completion_as_json, declared
 from vse import registry
 from vse.cli import command
@@ -18,6 +19,8 @@ from vse.training.config import RunConfig
 
 ALIKE = ("sweep_lambda", "sweep_margin")  # have the keys of sweep_eta
 NAMES = sorted(file.stem for file in JOBS.glob("*.py") if file.stem not in ("__init__", *ALIKE))
+# Those that are asked most, among them some of each turn below and `train`, which has most keys.
+EVERY_PUSH = ("compare", "evaluate", "extract_features", "report", "search", "sweep_alpha", "train")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +79,7 @@ def keys_of(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, *EVERY_PUSH))
 def test_a_key_of_other_jobs_names_them(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,7 +103,7 @@ def test_a_key_of_other_jobs_names_them(
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", slow_but(NAMES, *EVERY_PUSH))
 def test_a_misspelled_key_is_told_as_the_command_takes_it(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +120,7 @@ def test_a_misspelled_key_is_told_as_the_command_takes_it(
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["train", "extract_features"])
+@pytest.mark.parametrize("name", slow_but(["train", "extract_features"], "train"))
 def test_keys_and_names_of_components(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +144,7 @@ def test_keys_and_names_of_components(
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["train", "sweep_alpha", "sweep_eta"])
+@pytest.mark.parametrize("name", slow_but(["train", "sweep_alpha", "sweep_eta"], "train"))
 def test_presets_that_are_told_are_accepted(
     name: str, jobs: Mapping[str, Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,7 @@ def test_help_starts_fast_and_imports_no_library() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_command_ends_with_the_status_of_its_job(tmp_path: str) -> None:
     command = [sys.executable, "-c", "import sys; from vse.cli.main import main; sys.exit(main())"]
     done = subprocess.run([*command, "evaluate", "--workspace", str(tmp_path)], capture_output=True, text=True)

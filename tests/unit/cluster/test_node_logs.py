@@ -72,7 +72,7 @@ def test_credentials_are_redacted(session: Path, tmp_path: Path) -> None:
     assert kept.endswith(b"ended\n")
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_a_long_file_is_copied_less_and_less_often(session: Path, tmp_path: Path) -> None:
     target, known, log = Folder.open(tmp_path / "kept"), dict[str, CopiedFile](), session / "logs" / "raylet.out"
     log.write_bytes(bytes(node_logs.LONG + 1))
@@ -127,6 +127,7 @@ def test_it_ends_with_ray(session: Path, raylet: socket.socket, tmp_path: Path) 
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_it_ends_with_the_machine(session: Path, raylet: socket.socket, tmp_path: Path) -> None:
     """Whose end sends SIGTERM to all processes at once, while a long file waits for its turn."""
     log = session / "logs" / "raylet.out"

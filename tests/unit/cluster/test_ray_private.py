@@ -69,6 +69,7 @@ class _Maker:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_places_whose_maker_was_killed_are_free_again() -> None:
     """Those that it had, and those that it waited for; others' stay."""

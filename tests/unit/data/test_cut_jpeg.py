@@ -7,6 +7,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from tests.levels import slow_but
 from tests.shared import SHARED
 from vse.data.images import END, UnreadableImage, decode_image, with_end
 
@@ -45,7 +46,7 @@ def survivors(data: bytes, cuts: range) -> list[int]:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(KINDS, "baseline", "progressive"))
 def test_of_all_cuts_only_those_of_the_end_marker_are_read(kind: str) -> None:
     data = encoded(picture(), **KINDS[kind])
     assert data.endswith(END)

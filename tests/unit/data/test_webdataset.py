@@ -220,6 +220,7 @@ def test_an_archive_that_shrinks_later_gives_rejects(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_shards_on_s3_are_those_of_the_disk(s3_server: str, tmp_path: Path) -> None:
     shards = as_shards(photographs.write(tmp_path / "files"), tmp_path / "shards")
     place = photographs.upload(shards, Folder.open(s3.address(s3_server, "shards/tiny")))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.levels import slow, slow_but
 from tests.unit.cli.test_command import call
 from vse.cluster.runtime import set_up_logging
 from vse.display.escaping import escaped_output, one_line, raw, visible
@@ -133,8 +134,10 @@ sys.exit(main("train", print, description="α ± 0.1", default_preset="univse_ti
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("variables", ASCII.values(), ids=list(ASCII))
-@pytest.mark.parametrize("arguments", [["--help"], ["--preset", "univse_tiny", "--dry-run"]], ids=["help", "dry run"])
+@pytest.mark.parametrize("variables", slow_but(ASCII.values(), ASCII["a locale"]), ids=list(ASCII))
+@pytest.mark.parametrize(
+    "arguments", [["--preset", "univse_tiny", "--dry-run"], *slow([["--help"]])], ids=["dry run", "help"]
+)
 def test_output_in_ascii_is_escaped(tmp_path: Path, variables: dict[str, str], arguments: list[str]) -> None:
     job = tmp_path / "job.py"
     job.write_text(JOB, encoding="utf-8")

@@ -1,9 +1,12 @@
 """All alphas at once against embeddings mixed one alpha at a time, and the rule that chooses."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.evaluation.contexts import evaluate_attacks, evaluate_retrieval
 from tests.unit.evaluation.models import Cosine, Mixed, unit
 from vse.errors import InputError
@@ -39,9 +42,13 @@ def mixed(texts, alpha, renormalise):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("renormalise", [True, False])
-@pytest.mark.parametrize("noise", [0.15, 0.5])
-@pytest.mark.parametrize("dense_above", [-1.0, 0.12, 2.0])
+@pytest.mark.parametrize(
+    ("dense_above", "noise", "renormalise"),
+    slow_but(
+        itertools.product((-1.0, 0.12, 2.0), (0.15, 0.5), (True, False)),
+        *((-1.0, 0.15, True), (0.12, 0.5, False), (2.0, 0.5, True)),
+    ),
+)
 def test_every_alpha_equals_mixing_the_embeddings(renormalise, noise, dense_above, monkeypatch):
     monkeypatch.setattr(alpha_module, "DENSE_ABOVE", dense_above)
     images, captions, caption_to_image, attacked = planted(noise)

@@ -9,6 +9,7 @@ import PIL.Image
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.evaluation.contexts import MadeUpRuns, split_of
 from tests.unit.evaluation.models import Cosine, unit
 from tests.unit.evaluation.test_component_queries import joined
@@ -118,7 +119,7 @@ def measure(runs, tmp_path, **keys) -> Any:
     return measured(ComponentNeighboursTask(config), Context(runs, runs.split, WHOLE_SPLIT, {}, whole=True))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", slow_but([0, 1, 2], 0))
 @pytest.mark.parametrize(("number", "steps"), [(1, 1), (3, 2), (50, 3)])
 def test_the_task_against_loops_over_all_components(seed, number, steps, tmp_path):
     runs = Runs(seed)

@@ -120,6 +120,7 @@ def runs(place):
     return {name: run_training(override(preset(f"{name}_tiny"), sizes), place).folder for name in ("univse", "vsepp")}
 
 
+@pytest.mark.slow
 def test_all_dropped_is_a_bag_of_objects(place, runs):
     def at(name="univse", **changes):
         return measure_run(runs[name], place, *asked(attacks__words=("shared",), **changes))

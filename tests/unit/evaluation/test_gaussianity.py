@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, synthetic
 from vse.evaluation.codes import encode_images
 from vse.evaluation.gaussianity import (
@@ -103,7 +104,7 @@ def test_captions_of_one_image_do_not_give_each_other_away():
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["jwae", "jwae_scan"])
+@pytest.mark.parametrize("name", slow_but(["jwae", "jwae_scan"], "jwae"))
 def test_numbers_of_a_family_are_those_of_its_codes_in_blocks_of_any_size(name, monkeypatch):
     data = synthetic(seed=5, images=9)
     family = make_family(name, data.context).eval()

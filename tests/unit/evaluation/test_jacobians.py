@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, synthetic
 from vse import registry
 from vse.evaluation.jacobians import jacobians, occurrence_texts
@@ -107,7 +108,15 @@ def of_word(family: Any, text: str, token: int) -> float:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize(("name", "changes"), CASES)
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    slow_but(
+        CASES,
+        *((family, {}) for family in ("vsepp", "univse", "scan", "jwae", "relational")),
+        ("univse", {"aggregation": "attention"}),
+        ("vsepp", {"vectors": True, "fixed_words": True}),
+    ),
+)
 def test_words_by_finite_differences(name: str, changes: dict[str, Any]) -> None:
     family = made(name, changes)
     if family.inputs.sentence:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow
 from tests.synthetic import SENTENCE, make_family, synthetic
 from vse.evaluation.jacobians import jacobians, occurrence_texts
 from vse.text.tokens import words
@@ -30,7 +31,8 @@ class States:
 
 @pytest.mark.seconds
 @pytest.mark.parametrize(
-    ("name", "text"), [("vsepp", "states"), ("scan", "projected"), ("relational", "states"), ("vse_infinity", "states")]
+    ("name", "text"),
+    [("vsepp", "states"), ("scan", "projected"), *slow([("relational", "states"), ("vse_infinity", "states")])],
 )
 def test_states_by_finite_differences(name: str, text: str) -> None:
     family = make_family(name, DATA.context, seed=3, text=text).eval()

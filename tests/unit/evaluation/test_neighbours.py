@@ -10,6 +10,7 @@ import PIL.Image
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.evaluation.contexts import MadeUpRuns, split_of
 from tests.unit.evaluation.models import Cosine, unit
 from tests.unit.evaluation.test_component_queries import joined
@@ -189,7 +190,7 @@ def expected_of(vectors, elements, groups, number):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", slow_but([0, 1, 2], 0))
 @pytest.mark.parametrize("truth", ["graph", "categories", "components"])
 def test_the_task_against_a_loop(seed, truth):
     runs: Any = Runs(seed)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.evaluation.contexts import evaluate_retrieval
 from tests.unit.evaluation.models import Cosine, unit
 from vse.errors import Diverged
@@ -70,8 +71,11 @@ def test_counts_of_workers_that_share_the_blocks_add_up(workers):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("length", [1.0, pytest.param(300.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("blocks", [Blocks(), Blocks(images=7, captions=11), Blocks(images=1, captions=3)])
+@pytest.mark.parametrize("length", slow_but([1.0, 300.0], 1.0))
+@pytest.mark.parametrize(
+    "blocks",
+    slow_but([Blocks(), Blocks(images=7, captions=11), Blocks(images=1, captions=3)], Blocks(images=7, captions=11)),
+)
 def test_captions_that_say_the_same_tie_whatever_the_scale_and_the_blocks(length, blocks):
     """Every caption is there twice, its copy with another image: no tile of a product must part the two."""
     images, captions, caption_to_image = planted(60, width=1024)

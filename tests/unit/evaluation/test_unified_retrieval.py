@@ -8,6 +8,7 @@ import PIL.Image
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.evaluation.contexts import MadeUpRuns, evaluated, split_of
 from tests.unit.evaluation.models import Cosine, unit
 from tests.unit.evaluation.test_component_queries import joined
@@ -118,7 +119,7 @@ def by_hand(runs, phi, images=slice(None)):
     return 100 * np.mean(values), len(values), 100 * np.mean(random)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", slow_but([0, 1, 2], 0))
 def test_mean_average_precision_by_hand(seed):
     runs: Any = Runs(seed)
     values = evaluated(task(), Context(runs, runs.split, Protocol(name="all"), {}, whole=True)).values
@@ -135,7 +136,7 @@ def test_mean_average_precision_by_hand(seed):
     assert values["unified_sentence/map"] == pytest.approx(100 * np.mean(precisions))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", slow_but([0, 1, 2, 3], 0))
 def test_the_encoder_is_the_better_one_on_validation(seed):
     runs: Any = Runs(seed, families=(TwoEncoders(),))
     assert isinstance(runs.families[0], EncodesComponents)

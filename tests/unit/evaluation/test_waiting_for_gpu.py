@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tests.gpu import a_gpu
+from tests.levels import slow
 from tests.unit.evaluation.models import Cosine, Mixed
 from tests.unit.evaluation.test_alpha import ALPHAS, planted
 from vse.errors import Diverged
@@ -96,7 +97,7 @@ def test_a_block_of_adversaries_is_not_waited_for() -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize(("dense_above", "expected"), [(2.0, 2), (-1.0, 1)])
+@pytest.mark.parametrize(("dense_above", "expected"), [(2.0, 2), *slow([(-1.0, 1)])])
 def test_a_block_of_all_alphas_is_waited_for_by_the_lengths_of_its_lists(
     dense_above: float, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

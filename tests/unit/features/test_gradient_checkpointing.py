@@ -8,6 +8,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
+from tests.levels import slow, slow_but
 from tests.tiny_towers import TOWER, transformers
 from vse.features.gradient_checkpointing import blocks_of, checkpoint_blocks
 from vse.features.torchvision_backbone import TorchvisionBackbone
@@ -51,7 +52,9 @@ def traced(arch: str) -> nn.Module:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("arch", ["resnet18", "convnext_tiny", "efficientnet_b0", "densenet121", "vgg11"])
+@pytest.mark.parametrize(
+    "arch", slow_but(["resnet18", "convnext_tiny", "efficientnet_b0", "densenet121", "vgg11"], "resnet18")
+)
 def test_a_traced_network_keeps_its_blocks(arch: str) -> None:
     def kinds(network: nn.Module) -> list[str]:
         return sorted(type(block).__name__ for block in blocks_of(network))
@@ -114,7 +117,7 @@ def step(network: nn.Module, x: Tensor) -> tuple[dict[str, Tensor], int]:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("make", NETWORKS)
+@pytest.mark.parametrize("make", [*NETWORKS[:1], *slow(NETWORKS[1:])])
 @pytest.mark.parametrize("training", [False, True])
 def test_the_gradient_is_the_same_and_less_is_kept(make: Any, training: bool) -> None:
     """In training mode dropout draws the same numbers again; batch norm is left in evaluation mode."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.features.test_timm_backbone import CPU, pictures, squares
 from vse.config import override
 from vse.data.records import Image, Records
@@ -43,7 +44,7 @@ def test_single_precision_is_the_default_and_exact(name: str) -> None:
 
 @pytest.mark.seconds
 @pytest.mark.parametrize("precision", TOLERANCE)
-@pytest.mark.parametrize("name", BACKBONES)
+@pytest.mark.parametrize("name", slow_but(BACKBONES, "small"))
 def test_lower_precisions_are_near(name: str, precision: str) -> None:
     backbone = BACKBONES[name]
     x = squares(backbone, pictures())

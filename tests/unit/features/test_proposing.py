@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from tests.levels import slow_but
 from vse.data.records import Records
 from vse.data.regions import iou
 from vse.data.sources.scenes import Scenes
@@ -23,7 +24,7 @@ def _picture() -> Image.Image:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("changes", [{}, {"quality": True}, {"method": "edge_boxes"}, {"side": 60}])
+@pytest.mark.parametrize("changes", slow_but([{}, {"quality": True}, {"method": "edge_boxes"}, {"side": 60}], {}))
 def test_an_object_is_proposed(changes: dict[str, object]) -> None:
     pytest.importorskip("cv2", reason="needs the extra `proposals`")
     config = ProposalConfig(number=100, **changes).check()  # type: ignore[arg-type]

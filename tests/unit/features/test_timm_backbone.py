@@ -13,6 +13,7 @@ from timm.data.config import resolve_model_data_config
 from timm.data.transforms_factory import create_transform
 from timm.layers import pos_embed
 
+from tests.levels import slow_but
 from tests.shared import SHARED
 from vse.errors import InputError
 from vse.features.backbone import Backbone
@@ -53,7 +54,7 @@ def tiny_swin(folder: Path) -> str:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(NETWORKS, "vit_tiny_patch16_224", "convnext_atto"))
 def test_outputs_and_transform_are_timms_own(name: str, tmp_path: Path) -> None:
     arch = tiny_swin(tmp_path) if name == "swin" else name
     backbone, images = build(arch), pictures()
@@ -160,7 +161,7 @@ def test_a_size_that_does_not_fit_is_one_line() -> None:
         build("convnext_atto", size=16).shapes()
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     torch.save(timm.create_model("convnext_atto").state_dict(), tmp_path / "other.pth")
     for arch in ("vit_tiny_patch16_224", "tf_efficientnet_lite0", "resnet18"):

@@ -10,6 +10,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from torchvision import models
 
+from tests.levels import slow_but
 from tests.shared import SHARED
 from vse.errors import InputError
 from vse.features.torchvision_backbone import TorchvisionBackbone
@@ -36,8 +37,11 @@ def normalised(backbone, x):
     return (x[:, 0].permute(0, 3, 1, 2).float() / 255 - mean) / std
 
 
+ARCHES = ("resnet18", "mobilenet_v2", "shufflenet_v2_x0_5", "densenet121", "mnasnet0_5")
+
+
 @pytest.mark.seconds
-@pytest.mark.parametrize("arch", ["resnet18", "mobilenet_v2", "shufflenet_v2_x0_5", "densenet121", "mnasnet0_5"])
+@pytest.mark.parametrize("arch", slow_but(ARCHES, "resnet18", "mobilenet_v2"))
 def test_pooled_feeds_the_networks_own_classifier(arch):
     backbone = build(arch)
     network = backbone.load(["map", "pooled"]).prepare(torch.device("cpu"))
@@ -152,7 +156,7 @@ class _Trap:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("kind", ["pickle", "torch", "truncated", "tensor", "text"])
+@pytest.mark.parametrize("kind", slow_but(["pickle", "torch", "truncated", "tensor", "text"], "pickle", "torch"))
 def test_a_file_that_is_not_plain_weights_is_refused_and_never_executed(tmp_path, kind):
     path = tmp_path / "weights.pth"
     if kind == "pickle":

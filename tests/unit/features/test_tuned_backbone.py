@@ -1,11 +1,13 @@
 """Tuned weights of every kind of network: trained, saved, and read by the frozen backbone that stands for them."""
 
+import itertools
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.levels import slow_but
 from vse import registry
 from vse.config import override
 from vse.features.backbones import SmallBackbone, TimmBackbone, TorchvisionBackbone
@@ -22,8 +24,13 @@ NETWORKS: dict[str, Any] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("output", ["map", "pooled"])
+@pytest.mark.parametrize(
+    ("output", "name"),
+    slow_but(
+        itertools.product(("map", "pooled"), NETWORKS),
+        *(("map", "small"), ("pooled", "torchvision"), ("map", "timm tokens")),
+    ),
+)
 def test_tuned_features_are_those_of_the_trained_network(name, output, tmp_path):
     if name.startswith("timm"):
         pytest.importorskip("timm")

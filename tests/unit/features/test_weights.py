@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torchvision import models
 
+from tests.levels import slow_but
 from vse.errors import InputError
 from vse.features.small_backbone import SHIPPED, SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
@@ -76,7 +77,7 @@ SHAPES: dict[str, tuple[Callable[[State], Any], str]] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", slow_but(SHAPES, "all at once", "part of a larger model", "as it is"))
 def test_a_whole_trunk_is_taken_and_told_in_one_line(
     shape: str, state: State, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -121,7 +122,7 @@ REFUSED: dict[str, tuple[Callable[[State], Any], str]] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", slow_but(REFUSED, "a layer is missing", "two networks"))
 def test_anything_else_is_refused_by_the_keys_that_do_not_fit(kind: str, state: State, tmp_path: Path) -> None:
     content, said = REFUSED[kind]
     with pytest.raises(InputError, match=rf"w\.pth: .*{said}"):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.levels import slow_but
 from vse.config import override
 from vse.data.images import open_image
 from vse.errors import InputError
@@ -46,7 +47,7 @@ def png(picture: Image.Image) -> bytes:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["vsepp_tiny", "univse_tiny"])
+@pytest.mark.parametrize("name", slow_but(["vsepp_tiny", "univse_tiny"], "univse_tiny"))
 def test_scores_of_raw_inputs_are_those_of_the_stages(place: Workspace, name: str, tmp_path: Path) -> None:
     """Rendered pictures as PNG files, one as its bytes, against features from the store; sentences against parses
     from the store; the product of vectors against the family's own score."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.levels import slow_but
 from tests.unit.asked import asked
 from tests.unit.inference.test_embedder import png, train
 from vse.data.images import open_image
@@ -70,7 +71,7 @@ def scores_of_evaluation(place: Workspace, result: Result, split: str) -> np.nda
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", slow_but(FAMILIES, "univse", "scan", "sentence vectors"))
 def test_scores_are_those_of_evaluation(place: Workspace, family: str) -> None:
     result = FAMILIES[family](place)
     embedder, trained = Embedder.of_run(place, result.run), load_run(result.folder)

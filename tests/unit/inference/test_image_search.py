@@ -254,6 +254,7 @@ def remote(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_data_folders_and_the_workspace_on_s3(remote: Folder) -> None:
     place = Workspace.open(remote.uri.replace("shelf/tiny", "work-space"))
     run = train(place, "vsepp_tiny", data="table", data__file="captions.csv", data__root=remote.uri)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, synthetic
 from tests.unit.inference.test_embedder import train
 from vse import registry
@@ -47,7 +48,7 @@ def vectors_in(folder: Path, name: str) -> tuple[list[dict[str, Any]], np.ndarra
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["vsepp", "univse"])
+@pytest.mark.parametrize("name", slow_but(["vsepp", "univse"], "univse"))
 def test_products_of_exported_vectors_are_the_scores_of_the_run(
     place: Workspace, runs: dict[str, str], name: str
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_type_that_no_zone_offers(config: dict[str, Any]) -> None:
     assert wrong == ["g99.2xlarge is in none of provider.availability_zone, but in none"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cloud")
 def test_an_image_that_is_gone_is_a_problem_and_hides_no_other(config: dict[str, Any]) -> None:
     there = boto3.client("ec2", region_name=REGION).describe_images()["Images"][0]["ImageId"]
@@ -89,9 +90,13 @@ def test_an_image_that_is_gone_is_a_problem_and_hides_no_other(config: dict[str,
 @pytest.mark.parametrize(
     ("device", "size", "state", "told"),
     [
-        ("/dev/sda1", 15, "ok", ""),
         ("/dev/xvda", 120, "problem", "its root volume is /dev/sda1, which BlockDeviceMappings do not name"),
-        ("/dev/sda1", 14, "problem", "its root volume needs 15 GiB, and VolumeSize is 14, so EC2 would start no node"),
+        pytest.param("/dev/sda1", 15, "ok", "", marks=pytest.mark.slow),
+        pytest.param(
+            *("/dev/sda1", 14, "problem"),
+            "its root volume needs 15 GiB, and VolumeSize is 14, so EC2 would start no node",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_disks_are_those_of_the_image(config: dict[str, Any], device: str, size: int, state: str, told: str) -> None:
@@ -196,6 +201,7 @@ def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[s
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cloud")
 def test_a_group_of_another_network_is_not_the_one_that_ray_takes(config: dict[str, Any]) -> None:
     """Accounts may have several VPCs. Ray's own choice, of the same subnets, is compared with."""
@@ -229,6 +235,7 @@ def test_a_group_of_another_network_is_not_the_one_that_ray_takes(config: dict[s
     assert (state, detail.split(",")[0]) == ("problem", "no public subnet in provider.availability_zone")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cloud")
 def test_the_bucket_is_the_one_that_the_file_names(config: dict[str, Any]) -> None:
     commands = config["setup_commands"]

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests import s3
+from tests.levels import slow_but
 from vse.workspace.layout import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +42,7 @@ def head_of(home: Path, place: str, region: str) -> Callable[[str], None]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("region", ["us-west-2", "us-east-1"])
+@pytest.mark.parametrize("region", slow_but(["us-west-2", "us-east-1"], "us-west-2"))
 def test_the_bucket_is_made_once_and_what_is_old_goes(command: str, tmp_path: Path, region: str) -> None:
     with s3.server() as place:
         head, client = head_of(tmp_path, place, region), boto3.client("s3", endpoint_url=f"http://{place}")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.levels import slow_but
 from tests.unit.preflight.test_broken_files import GONE, changed, steps_to
 from tests.unit.write_job_keys import declared
 from vse.cli import command
@@ -140,7 +141,7 @@ def test_fields_are_those_of_kuberay(cluster: dict[str, Any], change: Callable[.
 
 @pytest.mark.seconds
 @pytest.mark.parametrize("file", ["cluster.yaml", "train.yaml"])
-@pytest.mark.parametrize("value", [GONE, None, 5, {"x": [None]}], ids=str)
+@pytest.mark.parametrize("value", slow_but([GONE, None, 5, {"x": [None]}], GONE), ids=str)
 def test_any_file_gets_lines(file: str, value: Any) -> None:
     data = read(file)
     if "workerGroupSpecs" in data["spec"]:  # other groups and containers are like the first

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.levels import slow, slow_but
 from tests.unit.report.results import made_up
 from vse.adversaries.attacks import ATTACKS
 from vse.report.alpha_figure import alpha_figure
@@ -48,6 +49,7 @@ def test_the_numbers_beside_the_marks_are_the_means() -> None:
         assert f"{np.mean(results.reference.metrics[f'test/{metric}']):.1f}" in shown
 
 
+@pytest.mark.slow
 def test_same_results_same_bytes() -> None:
     assert alpha_figure(made_up()) == alpha_figure(made_up())
 
@@ -61,7 +63,7 @@ def flat(results: AlphaResults) -> AlphaResults:
     return replace(results, points=points, chosen=1.0)
 
 
-@pytest.mark.parametrize("left", [0, 1, 2])
+@pytest.mark.parametrize("left", slow_but([0, 1, 2], 1))
 def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
     gone = [f"attack_{attack}/" for attack in list(ATTACKS)[left:]]
     results = made_up()
@@ -76,12 +78,10 @@ def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
     "results",
     [
         made_up(seeds=1),
-        made_up(reference=False),
-        one_alpha(made_up()),
-        flat(made_up(reference=False)),
         made_up(seeds=12),
+        *slow([made_up(reference=False), one_alpha(made_up()), flat(made_up(reference=False))]),
     ],
-    ids=["one seed", "no reference", "one alpha", "all zero", "many seeds"],
+    ids=["one seed", "many seeds", "no reference", "one alpha", "all zero"],
 )
 def test_thin_data_is_drawn_too(results: AlphaResults) -> None:
     figure = alpha_figure(results)
@@ -124,7 +124,9 @@ def through(results: AlphaResults, values: Sequence[float], chosen: float) -> Al
 
 @pytest.mark.parametrize("chosen", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(
-    "values", [(0, 0, 50), (50, 0, 0), (0, 50), (50, 0), (0, 0), (50, 0, 50), (0, 50, 0)], ids=lambda v: f"{v}"
+    "values",
+    [(0, 0, 50), (50, 0), *slow([((50, 0, 0),), ((0, 50),), ((0, 0),), ((50, 0, 50),), ((0, 50, 0),)])],
+    ids=lambda v: f"{v}",
 )
 def test_the_number_at_the_chosen_alpha_stays_in_its_axes(
     figures: list[Any], values: tuple[int, ...], chosen: float

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from tests.levels import slow_but
 from tests.unit.report.comparisons import keys, made_up, outcomes, run
 from tests.unit.report.pages import SVG
 from vse.report.comparison import compare, systems_of
@@ -98,8 +99,8 @@ def test_names_are_escaped():
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("attacks", [True, False])
-@pytest.mark.parametrize("num_systems", [2, 4])
+@pytest.mark.parametrize("attacks", slow_but([True, False], True))
+@pytest.mark.parametrize("num_systems", slow_but([2, 4], 4))
 def test_the_figure_has_a_row_a_metric(num_systems, attacks):
     found = made_up(num_systems, attacks=attacks)
     figure = comparison_figure(found, "test")

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.levels import slow
 from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time
 from vse.report.importance import encoded, importance
 from vse.report.response_page import importance_text
@@ -12,7 +13,7 @@ from vse.report.response_page import importance_text
 pytestmark = pytest.mark.seconds
 
 
-@pytest.mark.parametrize("results", [drawn(60), full_grid()])
+@pytest.mark.parametrize("results", [drawn(60), *slow([full_grid()])])
 def test_what_matters_comes_first(results) -> None:
     found = importance(results)
     assert found is not None
@@ -22,6 +23,7 @@ def test_what_matters_comes_first(results) -> None:
     assert found.shares["objective.eta_c"][0] > 0.5
 
 
+@pytest.mark.slow
 def test_noise_is_not_explained() -> None:
     results = drawn(60)
     rng = np.random.default_rng(0)

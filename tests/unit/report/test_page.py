@@ -11,6 +11,7 @@ from typing import Any
 import jinja2
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.report.comparisons import made_up as a_comparison
 from tests.unit.report.keys import keyed
 from tests.unit.report.pages import PROVENANCE, SVG, Outline
@@ -155,7 +156,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", slow_but(FIGURES, "alpha", "response"))
 def test_every_colour_of_a_figure_is_one_of_the_page(name: str) -> None:
     drawing = inline(FIGURES[name]()["svg"], name)
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b", re.sub(rf"(href=\"|url\()#{name}-\w+", "", drawing)) == []

@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
+from tests.levels import slow
 from tests.unit.report.responses import conditional, drawn, full_grid, one_at_a_time, point, results
 from vse.report import response_figures
 from vse.report.importance import importance
@@ -23,7 +24,7 @@ ALL = [one_at_a_time(), full_grid(), drawn(), results([point({"objective.eta_c":
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
+@pytest.mark.parametrize("found", [ALL[0], *slow(ALL[1:])], ids=["one at a time", "grid", "drawn", "one seed"])
 def test_the_figure_is_drawn_and_the_same_twice(found: ResponseResults) -> None:
     first, second = response_figure(found), response_figure(found)
     assert first == second
@@ -79,7 +80,7 @@ def test_a_sweep_under_attack_draws_its_front_and_names_its_points() -> None:
     assert not front(drawn())
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_many_lines_are_not_named_one_by_one() -> None:
     assert "a line for each setting of the other keys" in response_figure(full_grid())["svg"].decode()
     assert "others as in the preset" in response_figure(one_at_a_time())["svg"].decode()
@@ -155,7 +156,7 @@ def test_interactions_are_of_keys_that_were_varied_together() -> None:
     assert "objective.hinge" in figure["svg"].decode()
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_importance_is_drawn_with_what_it_is_worth() -> None:
     found = importance(drawn(60))
     assert found is not None
@@ -181,7 +182,7 @@ def test_the_csv_has_a_line_a_point_and_seed() -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("found", ALL, ids=["one at a time", "grid", "drawn", "one seed"])
+@pytest.mark.parametrize("found", [ALL[0], *slow(ALL[1:])], ids=["one at a time", "grid", "drawn", "one seed"])
 def test_the_whole_report(tmp_path: Path, found: ResponseResults) -> None:
     claim = {
         "statement": "It hardly matters.",

@@ -103,6 +103,7 @@ def test_page_says_claims_numbers_and_command(findings):
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_study_on_s3_names_its_files_as_one_on_a_disk(findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VSE_CACHE", str(tmp_path / "cache"))
     with s3.server() as place:

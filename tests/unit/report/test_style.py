@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.report.comparisons import made_up as a_comparison
 from tests.unit.report.responses import drawn, full_grid, many_keys, one_at_a_time
 from tests.unit.report.results import made_up
@@ -50,7 +51,12 @@ FIGURES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name",
+    slow_but(
+        FIGURES, "alpha_figure", "study_figures", "comparison_page", "response_figures", "response_figures, two keys"
+    ),
+)
 def test_text_is_legible_where_it_stands(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib
     from matplotlib.text import Text

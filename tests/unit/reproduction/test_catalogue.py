@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from vse import presets
 from vse.errors import InputError
 from vse.evaluation import tasks
@@ -53,7 +54,7 @@ def test_every_printed_number_is_in_a_row(scale: str) -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", slow_but(SCALES, "published"))
 def test_a_row_without_a_training_says_why(scale: str) -> None:
     for block in arranged(scale):
         for row in block.rows:

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.levels import slow_but
 from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.vsec.candidates import Rules
 from vse.config import override
@@ -152,7 +153,7 @@ def test_splits_and_words_have_their_own(place, made, monkeypatch):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("make", [attack_split, contrast_split], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", slow_but([attack_split, contrast_split], attack_split), ids=lambda make: make.__name__)
 def test_the_first_images_have_the_adversaries_that_they_have_among_all(place, monkeypatch, make):
     workspace, material = place
     part = material.records.split("test")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.unit.stages.test_pipeline import dry_run
 from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
@@ -63,7 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(CASES, "parser", "vectors", "lexicon", "weights"))
 def test_what_is_wrong_is_told_first_and_by_a_dry_run_alike(files: Path, case: str) -> None:
     name, changes, said = CASES[case]
     given = {key: value.replace("FILES", str(files)) for key, value in changes.items()}

@@ -44,6 +44,7 @@ def pictures(space: Workspace) -> Pictures:
     return Pictures(images, source.image_root, backbone.transform, Augmentation(crop_area=0.3, flip=True), seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoders", [1, 2])
 def test_tasks_decode_what_the_worker_itself_would(cluster: None, pictures: Pictures, decoders: int) -> None:
     decode = RayDecoder(pictures, decoders)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.levels import slow
 from tests.tiny_encoder import write_encoder
 from vse.config import override
 from vse.errors import InputError
@@ -120,9 +121,13 @@ def test_features_outlive_the_folder(tmp_path: Path) -> None:
     [
         ("vsepp", {"model__image": "map"}),
         ("scan", {"model__text": "projected"}),
-        ("vse_infinity", {"model__hidden_dim": 4}),
-        ("relational", {"model__heads": 2, "model__feedforward_dim": 4}),
-        ("vsec", ADVERSARIES),
+        *slow(
+            [
+                ("vse_infinity", {"model__hidden_dim": 4}),
+                ("relational", {"model__heads": 2, "model__feedforward_dim": 4}),
+                ("vsec", ADVERSARIES),
+            ]
+        ),
     ],
 )
 def test_runs_on_states(tmp_path: Path, family: str, changes: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from vse.features.backbones import SmallBackbone
 from vse.stages.extract import ExtractionConfig, extract
 from vse.storage.folder import Folder
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 SMALL = SmallBackbone.Config(weights="random")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import s3
+from tests.levels import slow_but
 from vse.config import override
 from vse.data.records import Image
 from vse.errors import InputError
@@ -23,7 +24,7 @@ SMALL = {"data.num_train": 60, "data.num_val": 20, "data.num_test": 8, "data.num
 CONFIG = override(preset("univse_tiny"), SMALL)
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=slow_but(["local", "s3"], "local"))
 def workspace(request, tmp_path, s3_server, monkeypatch):
     """Stages 1 to 3 done, in small shards."""
     monkeypatch.setattr("vse.stages.extract.shard_rows", lambda _: 5)
@@ -86,12 +87,7 @@ def test_damaged_shards_of_features_are_extracted_again(workspace, tmp_path, mon
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "index.parquet",
-        "manifest.json",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rejects.parquet", "begun_by.json")),
-    ],
+    "name", slow_but(["index.parquet", "manifest.json", "rejects.parquet", "begun_by.json"], "index.parquet")
 )
 def test_small_files_beside_the_shards_are_written_again_without_extracting(
     name, workspace, tmp_path, monkeypatch, caplog
@@ -124,6 +120,7 @@ def test_damaged_parses_are_made_again(workspace, tmp_path, monkeypatch, caplog)
     assert warnings(caplog) == [f"{folder}: {names[0]}, {names[2]} are damaged or missing; making them again"]
 
 
+@pytest.mark.slow
 def test_damaged_candidates_are_made_again(workspace, tmp_path, monkeypatch, caplog):
     material = pipeline.prepare(CONFIG, workspace)
     arguments = material.records, parses_of(workspace), "train", CONFIG.text.contrast, workspace

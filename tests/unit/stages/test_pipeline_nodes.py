@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests import photographs, s3
+from tests.levels import slow_but
 from vse.config import override, to_dict
 from vse.errors import InputError
 from vse.features import store as feature_store
@@ -119,7 +120,7 @@ def proxy(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         yield found
 
 
-@pytest.mark.parametrize("kind", ["karpathy", "table"])
+@pytest.mark.parametrize("kind", slow_but(["karpathy", "table"], "karpathy"))
 def test_everything_may_lie_on_s3(kind: str, disk: Path, proxy: s3.Proxy, tmp_path: Path) -> None:
     data = photographs.upload(disk, Folder.open(s3.address(proxy.place, f"data-{kind}")))
     remote = Workspace.open(s3.address(proxy.place, f"work-{kind}"))
@@ -138,6 +139,7 @@ def test_everything_may_lie_on_s3(kind: str, disk: Path, proxy: s3.Proxy, tmp_pa
     assert run_worker(distributed.worker_arguments(config, worker, run_name(config, driver), "", LeaseHandle())) is None
 
 
+@pytest.mark.slow
 def test_what_is_complete_is_opened_without_a_lease_and_read_once(
     proxy: s3.Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +173,7 @@ def test_what_is_complete_is_opened_without_a_lease_and_read_once(
     assert alone.keys() == {"GET"}
 
 
+@pytest.mark.slow
 def test_candidates_and_sentences_are_opened_without_a_lease(proxy: s3.Proxy) -> None:
     sizes = {"data.num_train": 24, "data.num_val": 2, "data.num_test": 0, "data.num_shifted": 0}
     config = override(preset("univse_tiny"), sizes | {"text.word_vectors": "captions", "text.sentence": "mean"})

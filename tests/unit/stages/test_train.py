@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
+from tests.levels import slow, slow_but
 from vse.config import override
 from vse.errors import Diverged, InputError
 from vse.presets import preset
@@ -94,7 +95,7 @@ def test_a_finished_run_returns_at_once(workspace, monkeypatch):
     same(first, again)
 
 
-@pytest.mark.parametrize("name", ["vsepp_tiny", "univse_tiny"])
+@pytest.mark.parametrize("name", slow_but(["vsepp_tiny", "univse_tiny"], "univse_tiny"))
 def test_the_same_configuration_gives_the_same_bits(whole, workspace, name):
     torch.manual_seed(987)  # whatever happened before in the process
     torch.rand(5)
@@ -110,11 +111,11 @@ CASES = {
 
 
 MOMENTS = ("report", "validate", "step", "between")
+KILLS = [*(("vsepp", moment) for moment in MOMENTS), ("univse", "step"), ("dropout", "step"), ("last", "report")]
 
 
 @pytest.mark.parametrize(
-    ("case", "moment"),
-    [*(("vsepp", moment) for moment in MOMENTS), ("univse", "step"), ("dropout", "step"), ("last", "report")],
+    ("case", "moment"), slow_but(KILLS, ("vsepp", "validate"), ("vsepp", "between"), ("univse", "step"))
 )
 def test_a_killed_run_ends_as_if_nothing_had_happened(whole, workspace, monkeypatch, case, moment):
     name, changes = CASES[case]
@@ -222,10 +223,8 @@ def test_the_best_checkpoint_is_kept_beside_the_newest(workspace, monkeypatch):
     ("changes", "epochs", "best"),
     [
         ({"train__select": "last"}, 6, 6),
-        ({"train__patience": 2}, 4, 2),
-        ({"train__patience": 3}, 5, 2),
         ({"train__patience": 1, "train__evaluate_every": 2}, 4, 2),
-        ({"train__evaluate_every": 4}, 6, 4),
+        *slow([({"train__patience": 2}, 4, 2), ({"train__patience": 3}, 5, 2), ({"train__evaluate_every": 4}, 6, 4)]),
     ],
 )
 def test_selection_and_patience(workspace, monkeypatch, changes, epochs, best):
@@ -284,12 +283,16 @@ def test_a_damaged_checkpoint_is_passed_over(whole, workspace, monkeypatch):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("version", "checkpoint of version 99, this code reads 1"),
         ("pickle", "model.safetensors: not a safetensors file"),
-        ("optimizer", "optimizer.safetensors: not a safetensors file"),
         ("shape", r"words.embedding.weight has shape \(3, 2\)"),
-        ("other", "is missing; another model wrote it"),
-        ("more", "strange is unknown; another model wrote it"),
+        *slow(
+            [
+                ("version", "checkpoint of version 99, this code reads 1"),
+                ("optimizer", "optimizer.safetensors: not a safetensors file"),
+                ("other", "is missing; another model wrote it"),
+                ("more", "strange is unknown; another model wrote it"),
+            ]
+        ),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_one_line(workspace, monkeypatch, damage, message):

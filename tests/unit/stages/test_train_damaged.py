@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.stages.test_train import _epochs_in, _history, _no_times, _story, config, same, weights
 from vse.errors import InputError
 from vse.stages.train import run_training
@@ -29,7 +30,9 @@ def warnings(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "progress.json", "manifest.json", "config.json"])
+@pytest.mark.parametrize(
+    "file", slow_but(["model.safetensors", "progress.json", "manifest.json", "config.json"], "model.safetensors")
+)
 def test_a_damaged_kept_checkpoint_is_named_and_trained_again(file, workspace, result, caplog):
     before, history = weights(result), _history(result)
     flip(result.checkpoint, file)
@@ -56,7 +59,9 @@ def test_a_checkpoint_that_is_not_kept_may_be_damaged(workspace, result):
     assert not run_training(config(), workspace).trained
 
 
-@pytest.mark.parametrize("damaged", [b"", b"<html>", b"null", b'{"history": 1, "best": 1}', b"flip"])
+@pytest.mark.parametrize(
+    "damaged", slow_but([b"", b"<html>", b"null", b'{"history": 1, "best": 1}', b"flip"], b"", b"flip")
+)
 def test_a_damaged_result_is_written_again_without_training(damaged, workspace, result, monkeypatch):
     from vse.training.loop import Loop
 
@@ -77,7 +82,7 @@ CUTS = {
 }
 
 
-@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("how", slow_but(CUTS, "torn", "empty"))
 def test_a_journal_that_lost_its_end_is_told_again_from_the_result(how, workspace, result):
     path = result.folder.local(FILE_NAME)
     before = _story(result.folder)

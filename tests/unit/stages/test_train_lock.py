@@ -73,6 +73,7 @@ def _run(workspace: Workspace) -> Folder:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_the_second_waits_and_finds_the_run_finished(
     workspace: Workspace, holder: subprocess.Popen[bytes], tmp_path: Path, undisturbed: Result, monkeypatch: Any
 ) -> None:
@@ -102,6 +103,7 @@ def test_the_second_waits_and_finds_the_run_finished(
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_holder_that_is_killed_leaves_the_run_to_the_next(
     workspace: Workspace, holder: subprocess.Popen[bytes], undisturbed: Result
 ) -> None:

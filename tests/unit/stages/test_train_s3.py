@@ -81,6 +81,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(remote: Workspace, tmp_path: Any, monk
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_damage_on_s3_is_mended_as_on_a_disk(
     remote: Workspace, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,6 +131,7 @@ except StorageError as error:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_who_lost_its_lease_while_it_was_suspended_writes_no_more(
     remote: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import torch
 from PIL import Image as Picture
 from safetensors.torch import save_file
 
+from tests.levels import slow_but
 from tests.unit.inference.test_embedder import png
 from vse.config import flatten, override
 from vse.errors import InputError
@@ -57,7 +58,7 @@ class Kept:
         (self.family,) = caught
 
 
-@pytest.fixture(scope="module", params=["vsepp_tiny", "univse_tiny"])
+@pytest.fixture(scope="module", params=slow_but(["vsepp_tiny", "univse_tiny"], "univse_tiny"))
 def kept(place, request):
     return Kept(place, request.param)
 

@@ -89,6 +89,7 @@ def test_a_tuned_run_serves_raw_pictures(space: Workspace, tuned: Result) -> Non
     np.testing.assert_allclose(served.encode_images(uris), codes, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_gaussian_codes_of_a_tuned_run_have_no_rows_before_training(tmp_path: Path) -> None:
     """Its features are those of the tuned backbone, which no initial weights have read."""
     space = Workspace.open(str(tmp_path))
@@ -119,6 +120,7 @@ def test_a_warm_start_begins_with_the_weights_of_its_run(
     assert len({frozen.run, tuned.run, again.run, further.run}) == 4
 
 
+@pytest.mark.slow
 def test_tuned_runs_of_several_seeds_are_one_system(space: Workspace, frozen: Result, tuned: Result) -> None:
     """Each starts from the run of its own seed. Runs that start from other settings are another system."""
     other = run_training(configured(seed=1), space)
@@ -188,6 +190,7 @@ def test_a_tuned_backbone_is_a_backbone_with_other_weights(space: Workspace, tun
     assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
 
 
+@pytest.mark.slow
 def test_adapters_are_merged_where_the_backbone_is_read(space: Workspace) -> None:
     """A run with low-rank adapters is measured from a backbone of the published form, close to what it trained."""
     vit = {"arch": "vit_tiny_patch16_224", "weights": "random", "size": 32}

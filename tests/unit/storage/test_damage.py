@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from tests import s3
+from tests.levels import slow_but
 from vse.errors import DamagedError
 from vse.storage.damage import damaged_files, listed, remove_damaged
 from vse.storage.files import with_checksum, without_checksum
@@ -54,6 +55,7 @@ def test_a_damaged_manifest_is_none_and_is_named(folder, damaged):
     assert damaged_files(folder) == [MANIFEST]
 
 
+@pytest.mark.parametrize("folder", slow_but(["local", "s3"], "local"), indirect=True)
 def test_one_bit_of_a_manifest_is_noticed_wherever_it_is(folder):
     whole = folder.read_bytes(MANIFEST)
     for at in range(0, len(whole), 7):

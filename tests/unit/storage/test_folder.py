@@ -193,7 +193,7 @@ def test_a_slash_before_the_options_of_an_address_is_none_of_its_names() -> None
     assert other.child("runs").uri == "s3://bucket/prefix/runs?region=eu-central-1"
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_one_process_at_a_time_makes_a_stage(tmp_path):
     context = multiprocessing.get_context("spawn")
     jobs = [context.Process(target=_hold, args=(str(tmp_path / "stage"), str(tmp_path / "order"))) for _ in range(3)]

@@ -53,6 +53,7 @@ def test_a_lease_of_the_dead_is_taken_over_and_of_the_living_is_not(store):
     assert store.info("lock") is None
 
 
+@pytest.mark.slow
 def test_a_lease_of_the_living_is_not_taken_over_by_one_who_stood_still(store, monkeypatch):
     """A machine that is suspended, or busy with others, for longer than the term: holder and waiter both."""
     real, stood = time.monotonic, [0.0]
@@ -75,6 +76,7 @@ def test_a_lease_of_the_living_is_not_taken_over_by_one_who_stood_still(store, m
         assert looks >= 5 + 3  # a third of the term each, at most, from the write on
 
 
+@pytest.mark.slow
 def test_a_lease_is_kept_through_an_answer_that_never_comes(store, s3_proxy, s3_server, caplog):
     rival = replace(store, endpoint=f"http://{s3_server}")
     with lease(store, "lock", seconds=6.0):
@@ -85,6 +87,7 @@ def test_a_lease_is_kept_through_an_answer_that_never_comes(store, s3_proxy, s3_
     assert "took this over" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_lease_is_kept_where_every_write_is_done_and_its_answer_lost(store, s3_proxy, s3_server, caplog):
     rival = replace(store, endpoint=f"http://{s3_server}")
     with lease(store, "lock", seconds=3.0):
@@ -96,6 +99,7 @@ def test_a_lease_is_kept_where_every_write_is_done_and_its_answer_lost(store, s3
     assert store.info("lock") is None
 
 
+@pytest.mark.slow
 def test_a_lease_whose_holder_leaves_while_it_is_taken_over_is_had(store, monkeypatch):
     store.write("lock", b"of another")
     replace, left = ObjectStore.replace, []
@@ -113,6 +117,7 @@ def test_a_lease_whose_holder_leaves_while_it_is_taken_over_is_had(store, monkey
     assert store.info("lock") is None
 
 
+@pytest.mark.slow
 def test_a_lease_that_another_took_and_gave_back_is_lost(store, caplog):
     with lease(store, "lock", seconds=0.6):
         store.delete("lock")
@@ -133,6 +138,7 @@ def test_a_lease_that_was_lost_is_left_to_the_other(store, caplog):
 DENIED = s3.error(403, "AccessDenied")
 
 
+@pytest.mark.slow
 def test_a_lease_outlives_refusals(store, s3_proxy, s3_server, caplog):
     """Credentials are refused for a while, as when they are replaced."""
     rival = replace(store, endpoint=f"http://{s3_server}")
@@ -146,6 +152,7 @@ def test_a_lease_outlives_refusals(store, s3_proxy, s3_server, caplog):
     assert store.info("lock") is None
 
 
+@pytest.mark.slow
 def test_who_was_refused_for_long_leaves_the_lease_to_its_next_holder(store, s3_proxy, s3_server):
     rival = replace(store, endpoint=f"http://{s3_server}")
     with contextlib.ExitStack() as second:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests import s3
+from tests.levels import slow
 from vse.errors import CredentialsError, InputError, StorageError
 from vse.storage import object_store
 from vse.storage.folder import Folder
@@ -20,7 +21,9 @@ def store(s3_proxy: s3.Proxy, request: pytest.FixtureRequest) -> ObjectStore:
 SLOW, BROKEN = s3.error(503, "SlowDown"), s3.error(500, "InternalError")
 
 
-@pytest.mark.parametrize("fault", [SLOW, BROKEN, "drop"], ids=["throttled", "server error", "connection broken"])
+@pytest.mark.parametrize(
+    "fault", ["drop", *slow([(SLOW,), (BROKEN,)])], ids=["connection broken", "throttled", "server error"]
+)
 def test_what_passes_is_waited_out(store, s3_proxy, fault):
     s3_proxy.faults = [("PUT", fault), ("PUT", fault), ("GET", fault)]
     store.write("a", b"data")
@@ -63,7 +66,7 @@ def test_an_answer_that_was_lost_does_no_harm(store, s3_proxy):
 CONFLICT, ABORTED = s3.error(409, "ConditionalRequestConflict"), s3.error(409, "OperationAborted")
 
 
-@pytest.mark.parametrize("fault", [CONFLICT, ABORTED], ids=["conditional", "aborted"])
+@pytest.mark.parametrize("fault", [CONFLICT, *slow([(ABORTED,)])], ids=["conditional", "aborted"])
 def test_a_write_that_meets_another_is_tried_again(store, s3_proxy, fault):
     s3_proxy.faults = [("PUT", fault)] * 2
     tag = store.create("a", b"mine")
@@ -201,6 +204,7 @@ def test_of_many_writers_one_creates(store):
     assert [str(k).encode() for k in won] == [store.read("a")]
 
 
+@pytest.mark.slow
 def test_two_jobs_that_lack_a_folder_leave_one_manifest(s3_server):
     folder = Folder.open(s3.address(s3_server, "both")).child("features")
     made: list[str] = []

@@ -13,7 +13,7 @@ from vse.workspace.layout import Workspace
 SMALL = {"data.num_train": 20, "data.num_val": 2, "data.num_test": 12, "data.num_shifted": 2}
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_univse_attacks_on_scenes(tmp_path):
     config = override(preset("univse_tiny"), SMALL)
     options = ArtefactTestOptions(splits=("test",), folds=3)

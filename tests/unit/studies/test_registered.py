@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from vse.storage.folder import Folder
 from vse.studies.findings import findings
 from vse.studies.planner import Planner
@@ -44,7 +45,7 @@ def test_four_studies_keep_their_trainings() -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("name", slow_but(KEPT, "families_scenes"))
 def test_every_training_is_kept(name: str) -> None:
     planner, arms, _ = planned(name)
     assert all(len(trainings) == planner.study.seeds for trainings in arms.values())

@@ -79,7 +79,7 @@ def run(trainings: list[Training], archive: TrainingArchive, workspace: Path, sa
     )
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_a_killed_process_ends_its_own_training_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "perform", killed_tasks.perform)
     trainings = [Training("killed", override(preset("vsepp_tiny"), {"seed": seed})) for seed in range(3)]
@@ -117,10 +117,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGINT, signal.SIGHUP))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupt_reaches_what_runs(number: int, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(INTERRUPTED)
     process = subprocess.Popen(

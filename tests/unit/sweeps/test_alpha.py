@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow, slow_but
 from tests.unit.sweeps.alpha_sweeps import described, metrics_at, results, stand_in, swept, trial
 from vse.errors import InputError, TrialsFailedError
 from vse.registry import name_of
@@ -34,9 +35,17 @@ WHOLE = ["univse-0", "vsepp-0", "univse-1", "vsepp-1"]
 @pytest.mark.parametrize(
     ("cap", "finished", "said"),
     [
-        ({"sweep__max_seconds": 5}, ["univse-0"], "3 trials have not run (vsepp seed=0, univse seed=1, vsepp seed=1)"),
         ({"sweep__max_seconds": 25}, WHOLE[:2], "2 trials have not run (univse seed=1, vsepp seed=1)"),
-        ({"sweep__max_cost": 32.0, "sweep__price": 3600}, WHOLE[:3], "1 trials have not run (vsepp seed=1)"),
+        *slow(
+            [
+                (
+                    {"sweep__max_seconds": 5},
+                    WHOLE[:1],
+                    "3 trials have not run (vsepp seed=0, univse seed=1, vsepp seed=1)",
+                ),
+                ({"sweep__max_cost": 32.0, "sweep__price": 3600}, WHOLE[:3], "1 trials have not run (vsepp seed=1)"),
+            ]
+        ),
     ],
 )
 def test_capped_and_gone_on_is_the_undisturbed_sweep(
@@ -88,6 +97,7 @@ def status(folder: Path) -> str:
     return read(file).status
 
 
+@pytest.mark.slow
 def test_a_sweep_that_goes_on_after_its_cap_runs_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[str]()
 
@@ -103,7 +113,7 @@ def test_a_sweep_that_goes_on_after_its_cap_runs_again(tmp_path: Path, monkeypat
     assert (set(seen), status(tmp_path)) == ({"running"}, "finished")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), InputError("data.root: no such folder")], ids=repr)
+@pytest.mark.parametrize("error", [InputError("data.root: no such folder"), *slow([KeyboardInterrupt()])], ids=repr)
 def test_a_finished_sweep_stays_so_where_the_next_call_ends_before_any_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
@@ -120,7 +130,7 @@ def test_a_finished_sweep_stays_so_where_the_next_call_ends_before_any_trial(
     assert status(tmp_path) == "finished"
 
 
-@pytest.mark.parametrize("was", ["killed", "failed", "running"])
+@pytest.mark.parametrize("was", slow_but(["killed", "failed", "running"], "running"))
 def test_a_sweep_with_nothing_left_has_finished_whatever_was_told(
     tmp_path: Path, was: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -134,6 +144,7 @@ def test_a_sweep_with_nothing_left_has_finished_whatever_was_told(
     assert status(tmp_path) == "finished"
 
 
+@pytest.mark.slow
 def test_fewer_seeds_are_whole_within_a_cap(tmp_path: Path) -> None:
     swept(tmp_path, sweep__max_seconds=25)
     one = swept(tmp_path, sweep__max_seconds=25, sweep__seeds="0")
@@ -160,7 +171,7 @@ def reported_in(error: pytest.ExceptionInfo[Exception]) -> Path:
     return Path(str(error.value).partition("reported: ")[2].partition(")")[0])
 
 
-@pytest.mark.parametrize("arm", ["univse", "vsepp"])
+@pytest.mark.parametrize("arm", slow_but(["univse", "vsepp"], "univse"))
 def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arm: str
 ) -> None:
@@ -184,6 +195,7 @@ def test_a_failed_trial_takes_its_seed_from_the_curve_and_no_other(
     assert results(whole) == results(swept(tmp_path / "calm"))
 
 
+@pytest.mark.slow
 def test_a_cap_that_holds_failed_trials_back_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,6 +210,7 @@ def test_a_cap_that_holds_failed_trials_back_is_told(
     assert json.loads(reported_in(error).read_text())["headline"]["left"] == 1
 
 
+@pytest.mark.slow
 def test_the_curve_of_the_whole_seeds_is_what_they_give_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch, RuntimeError("no luck"), arm="univse", seed=1)
     with pytest.raises(TrialsFailedError, match="1 trial failed") as error:
@@ -259,6 +272,7 @@ def test_an_estimate_holds_back_trainings_that_would_not_fit(
     assert found.headline == {"left": 4, "trials": 0}
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_is_spent(tmp_path: Path) -> None:
     first = swept(tmp_path, sweep__max_seconds=25)
     changes = {**first.entries[0].changes, "seed": 1}

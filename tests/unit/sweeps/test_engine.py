@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.levels import slow
 from vse.cli.command import Request
 from vse.cluster.runtime import Config as RayConfig
 from vse.errors import InputError, StorageError, TakenOver
@@ -178,6 +179,7 @@ def test_the_row_of_a_sweep_has_its_data_once(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
     for prefix in ("one", "two"):
         sweep(s3.address(place, prefix))
@@ -188,7 +190,7 @@ def test_a_sweep_of_two_workspaces_is_told_in_both(place: str) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(("taken", "told"), [(False, ("failed", "killed")), (True, ("running", "running"))])
+@pytest.mark.parametrize(("taken", "told"), [(True, ("running", "running")), *slow([(False, ("failed", "killed"))])])
 def test_who_lost_a_sweep_to_another_job_tells_no_end_of_it(taken: bool, told: tuple[str, str], place: str) -> None:
     """As where it was suspended: what runs below the sweep is trained by the other one, which waits for no lease."""
     address = s3.address(place, f"taken-{taken}")
@@ -220,7 +222,7 @@ def test_who_lost_a_sweep_while_its_last_trial_ran_reports_nothing(place: str) -
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("error", [StorageError("s3: no answer"), InputError("s3: credentials were refused")])
+@pytest.mark.parametrize("error", [StorageError("s3: no answer"), *slow([InputError("s3: credentials were refused")])])
 def test_a_sweep_whose_lease_cannot_be_asked_for_tells_of_its_end(
     error: Exception, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

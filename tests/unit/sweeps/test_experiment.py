@@ -5,8 +5,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from tests.unit.sweeps import trials
 from vse.cluster.capacity import Capacity, NodeKind
-from vse.config import knob
 from vse.errors import InputError, PlacementError, StorageError
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Budget, Caps, Meter, Resources
@@ -65,26 +63,39 @@ def test_trials_run_elsewhere_and_land_in_the_ledger(
     assert list(scratch.iterdir()) == []  # Tune's own files are gone
 
 
+ENDS = {  # of trials, and after how many attempts
+    "diverges": ("failed", 1),  # it would each time
+    "fine": ("finished", 1),
+    "once": ("finished", 2),
+    "dies": ("finished", 2),
+    "always": ("failed", 2),
+}
+
+
 @pytest.mark.usefixtures("two_cpus")
-def test_failures_are_retried_once_and_counted(ledger: Ledger, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "asked", [["diverges", "once"], pytest.param([*ENDS], marks=pytest.mark.slow)], ids=["two", "all"]
+)
+def test_failures_are_retried_once_and_counted(asked: list[str], ledger: Ledger, tmp_path: Path) -> None:
     from tests.unit.sweeps.running import run_sweep
 
     calls = tmp_path / "calls"
     calls.mkdir()
     work = functools.partial(trials.count, folder=str(calls))
-    diverged, *entries = run_sweep(ledger, [{"x": x} for x in ("diverges", "fine", "once", "dies", "always")], work)
-    assert (diverged.state, diverged.attempts) == ("failed", 1)  # it would each time
-    assert diverged.why == "the training diverged: epoch 1, step 2: sent is nan; try a lower optim.lr"
-    assert [e.state for e in entries] == ["finished", "finished", "finished", "failed"]
-    assert [e.attempts for e in entries] == [1, 2, 2, 2]
-    assert "ValueError: no luck" in entries[3].error
-    assert times(calls) == {"diverges": 1, "fine": 1, "once": 2, "dies": 2, "always": 2}
+    entries = dict(zip(asked, run_sweep(ledger, [{"x": x} for x in asked], work), strict=True))
+    assert {x: (entry.state, entry.attempts) for x, entry in entries.items()} == {x: ENDS[x] for x in asked}
+    assert entries["diverges"].why == "the training diverged: epoch 1, step 2: sent is nan; try a lower optim.lr"
+    assert times(calls) == {x: ENDS[x][1] for x in asked}
+    if "always" not in asked:
+        return
+    assert "ValueError: no luck" in entries["always"].error
     # going on: what finished is not run again, what failed is
     again = run_sweep(Ledger(ledger.folder), [{"x": "fine"}, {"x": "always"}], work, attempts=1)
     assert [e.attempts for e in again] == [1, 3]
     assert times(calls) == {"diverges": 1, "fine": 1, "once": 2, "dies": 2, "always": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_wrong_input_inside_a_trial_is_the_users_error(ledger: Ledger, tmp_path: Path) -> None:
     from tests.unit.sweeps.running import run_sweep
@@ -97,6 +108,7 @@ def test_wrong_input_inside_a_trial_is_the_users_error(ledger: Ledger, tmp_path:
     assert [entry.result for entry in ledger if entry.state == "finished"] == [{"calls": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize("where", ["trial", "ledger"])
 def test_a_full_disk_starts_no_other_trial(
@@ -118,6 +130,7 @@ def test_a_full_disk_starts_no_other_trial(
     assert sum(times(calls).values()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 @pytest.mark.parametrize(
     ("trouble", "said"),
@@ -172,6 +185,7 @@ def test_what_starts_workers_keeps_off_nodes_that_may_vanish(
     assert experiment._kept_to(Resources(cpus=2.0, workers=workers)) == kept_to
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_a_node_without_labels_is_none_that_may_vanish(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.unit.sweeps.running import run_sweep
@@ -225,6 +239,7 @@ def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> 
     assert 2.0 <= guesses[0] < 12.0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_that_no_node_comes_for_end_the_sweep(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -252,6 +267,7 @@ def test_trials_that_no_node_comes_for_end_the_sweep(
     assert [entry.attempts for entry in again] == [1, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_whose_workers_have_no_place_come_again_while_others_get_on(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -313,8 +329,9 @@ def test_a_scheduler_ends_trials_that_are_behind(ledger: Ledger) -> None:
     assert all(entry.state == "finished" and entry.seconds >= 0 for entry in ledger)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
-@pytest.mark.parametrize("given", ["", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("given", ["", "1"])
 def test_a_trial_that_lets_go_slowly_holds_up_no_other(ledger: Ledger, given: str) -> None:
     """Longer than Tune's own two seconds. Where even the time that is given is over, Tune drops the next trial without
     a word, and that one comes again."""
@@ -350,38 +367,6 @@ def test_the_cap_lets_running_trials_end(ledger: Ledger) -> None:
     assert len(ledger) == 6
 
 
-@pytest.mark.usefixtures("two_cpus")
-@pytest.mark.slow
-def test_a_search_learns_while_trials_run_side_by_side(ledger: Ledger) -> None:
-    from ray import tune
-
-    from vse.sweeps.experiment import run_proposed
-    from vse.sweeps.hyperopt_search import ParzenSearch
-    from vse.sweeps.space import Space
-
-    def value_of(point: Mapping[str, Any]) -> tuple[float] | None:
-        entry = ledger.get(point)
-        return None if entry is None or entry.state == "failed" else (-entry.result["loss"],)
-
-    space = Space("here", {"alpha": tune.uniform(0.0, 1.0), "schedule": tune.choice(["step", "cosine"])})
-    search = ParzenSearch(
-        space,
-        Config(),
-        ledger,
-        trials_of=lambda point: [dict(point)],
-        points=[],
-        value_of=value_of,
-        is_pending=lambda entry: entry is None,
-        samples=10,
-        num_initial=4,
-    )
-    assert run_proposed(ledger, search, trials.bowl, at_once=2, total=10)
-    assert len(ledger) == 10
-    assert len({entry.changes["alpha"] for entry in ledger}) == 10
-    assert len(search._trials.losses()) == 10
-    assert None not in search._trials.losses()
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("two_cpus")
 def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
@@ -391,9 +376,3 @@ def test_trials_share_a_gpu_by_fraction(ledger: Ledger) -> None:
     assert need.at_once({"CPU": 2.0, "GPU": 1.0}) == 4
     entries = run_sweep(ledger, [{"x": x} for x in range(4)], trials.assigned, need=need)
     assert [entry.result for entry in entries] == [{"CPU": 0.5, "GPU": 0.25}] * 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Config:
-    alpha: float = knob(0.75, "weight", low=0, high=1)
-    schedule: str = knob("step", "rate", choices=("step", "cosine"))

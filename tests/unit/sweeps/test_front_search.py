@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ray import tune
 
+from tests.levels import slow_but
 from tests.unit.sweeps.test_informed_search import FLAT, Searched
 from vse.sweeps.ledger import FailureKind
 from vse.sweeps.optuna_search import SEARCHES
@@ -49,7 +50,7 @@ def test_both_ends_of_the_front_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("sampler", sorted(SEARCHES), indirect=True)
+@pytest.mark.parametrize("sampler", slow_but(sorted(SEARCHES), "tpe"), indirect=True)
 def test_stopped_it_draws_as_it_would_have(tmp_path: Path) -> None:
     keys: dict[str, Any] = {"samples": 12, "num_initial": 5, "objectives": 2}
     whole = Searched(tmp_path / "whole", FLAT, **keys).work()

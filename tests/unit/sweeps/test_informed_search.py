@@ -323,7 +323,7 @@ def test_a_gaussian_process_goes_on_as_it_would_have_and_beats_chance(tmp_path: 
     assert sum(values[7:]) > sum(values[:7])
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GaussianProcessSearch], indirect=True)
 def test_a_gaussian_process_keeps_from_points_that_diverged(tmp_path: Path) -> None:
     assert failures(tmp_path, 12, FailureKind.DIVERGED) < 0.6 * failures(tmp_path, 12, FailureKind.ERROR)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow, slow_but
 from tests.unit.stages.test_train import config
 from vse.config import to_dict
 from vse.evaluation.per_image import per_image
@@ -49,7 +50,7 @@ def test_an_epoch_that_is_told_twice_counts_once() -> None:
     assert (curve.values, curve.seconds) == ([10.0, 20.0, 20.0], 12.0)
 
 
-@pytest.mark.parametrize(("gpus", "device"), [(0.5, "auto"), (0.0, "cpu")])
+@pytest.mark.parametrize(("gpus", "device"), [(0.5, "auto"), *slow([(0.0, "cpu")])])
 def test_a_trial_that_holds_a_gpu_measures_on_it(
     gpus: float, device: str, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,7 +77,7 @@ def test_a_trial_that_holds_a_gpu_measures_on_it(
     assert (result["metrics"]["test/rsum"], result["hits"]) == (300.0, "outcomes.parquet")
 
 
-@pytest.mark.parametrize("damaged", [b"", b"<html>", b"flip"])
+@pytest.mark.parametrize("damaged", slow_but([b"", b"<html>", b"flip"], b"flip"))
 def test_damaged_hits_are_measured_again(damaged: bytes, workspace: Workspace) -> None:
     run = run_training(config(), workspace)
     numbers, name = trial.measure_test(run.folder, workspace)

@@ -110,6 +110,7 @@ def test_a_fingerprint_is_the_same_with_and_without_loading(parser, pipeline):
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_process_that_parses_nothing_loads_no_spacy():
     """Nor do those of a trained model family whose captions are parsed: it is a second of each of their starts."""
     code = (
@@ -141,6 +142,7 @@ def test_it_is_a_registered_component():
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_loading_is_quick_and_silent(tmp_path):
     code = (
         "import time; from vse.text.parser import Parser; start = time.perf_counter(); p = Parser(Parser.Config());"

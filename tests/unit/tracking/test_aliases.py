@@ -54,7 +54,7 @@ def versions(workspace: Path) -> dict[str, str]:
     return {v.tags["vse.digest"]: v.version for v in client(workspace).search_model_versions(f"name='{MODEL}'")}
 
 
-@pytest.mark.seconds
+@pytest.mark.slow
 def test_journals_that_come_again_leave_the_alias_where_it_is(workspace: Path) -> None:
     offer(workspace, "s1")
     assert ship_all(str(workspace)).models == {ADDRESS: 1}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.tracking.test_shipping import client, runs_of, write_run
 from vse.tracking import store as stores
 from vse.tracking.run import ShippingState, write_state
@@ -42,7 +43,7 @@ def everything_is_there(workspace: Path, *names: str) -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("news", ["metrics", "end", "file", "another run"])
+@pytest.mark.parametrize("news", slow_but(["metrics", "end", "file", "another run"], "metrics"))
 def test_a_server_whose_database_is_brought_back_gets_what_came_after(
     news: str, workspace: Path, behind_a_server: Path, tmp_path: Path
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_deleted_run_stays_deleted_where_all_journals_are_looked_at_again(work
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_what_waits_is_told_where_the_server_it_was_sent_to_is_gone(
     workspace: Path, shown: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:

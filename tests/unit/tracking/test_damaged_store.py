@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.tracking.test_shipping import client, history, runs_of, write_run
 from vse.tracking.mlflow_internals import close_engines
 from vse.tracking.shipping import Shipper, embedded_uri, ship_all
@@ -89,7 +90,7 @@ def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize("kind", slow_but(DAMAGE, "a page zeroed", "an HTML page"))
 def test_a_damaged_store_is_put_aside_and_filled_again(
     kind: str, workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_damaged_store_is_put_aside_and_filled_again(
     assert _warnings(caplog) == []
 
 
+@pytest.mark.slow
 def test_a_store_that_is_damaged_under_a_living_job_is_filled_again(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +201,7 @@ def test_a_store_of_another_version_of_mlflow_is_one_line(workspace: Path, caplo
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("lost", [20, 2000, None], ids=["torn", "many lines", "all"])
+@pytest.mark.parametrize("lost", slow_but([20, 2000, None], 2000), ids=["torn", "many lines", "all"])
 def test_mlflow_shows_a_run_whose_journal_lost_its_end_as_finished_and_each_point_once(
     lost: int | None, workspace: Path, stages: Callable[[Path], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

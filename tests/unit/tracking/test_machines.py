@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.levels import slow
 from vse.storage.folder import Folder
 from vse.tracking import store
 from vse.tracking.shipping import Shipper
@@ -80,7 +81,7 @@ def write_run(workspace: str, run: str, tmp_path: Path) -> Journal:
     return book
 
 
-@pytest.mark.parametrize("other", [URI, "http://localhost:9"], ids=["one address", "two addresses"])
+@pytest.mark.parametrize("other", [URI, *slow(["http://localhost:9"])], ids=["one address", "two addresses"])
 def test_no_run_is_made_twice(workspace: str, machine: Any, tmp_path: Path, other: str) -> None:
     for run in "abc":
         write_run(workspace, run, tmp_path).end()
@@ -121,6 +122,7 @@ def test_while_another_machine_ships_this_one_spools(
     assert Served.made == Counter()
 
 
+@pytest.mark.slow
 def test_a_pass_with_nothing_to_send_lists_and_no_more(
     workspace: str, machine: Any, s3_server: str, tmp_path: Path
 ) -> None:
@@ -136,6 +138,7 @@ def test_a_pass_with_nothing_to_send_lists_and_no_more(
         assert proxy.seen == ["GET"] * 3 * 6  # of runs, ensembles, sweeps, reports, comparisons and galleries
 
 
+@pytest.mark.slow
 def test_a_pass_with_something_to_send_lists_no_more_often(
     workspace: str, machine: Any, s3_server: str, tmp_path: Path
 ) -> None:

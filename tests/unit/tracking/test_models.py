@@ -111,6 +111,7 @@ def load(workspace: Path, folder: Path, address: str = "models:/univse-scenes@se
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_it_loads_from_its_own_code_wherever_the_workspace_lies(registered: Path, tmp_path: Path) -> None:
     copied = tmp_path / "elsewhere" / "workspace"
     shutil.copytree(registered, copied)

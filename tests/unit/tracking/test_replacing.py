@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.tracking.test_shipping import client, history, runs_of
 from vse.tracking.shipping import Shipper, ship_all
 from vse.workspace import journal
@@ -45,7 +46,9 @@ def retrained(workspace: Path, run: str, start: float, epochs: int, *, ends: boo
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("epochs", [1, 2, 3, 4], ids=["shorter", "shorter by an epoch", "as long", "longer"])
+@pytest.mark.parametrize(
+    "epochs", slow_but([1, 2, 3, 4], 1, 3), ids=["shorter", "shorter by an epoch", "as long", "longer"]
+)
 @pytest.mark.parametrize("lost", [False, True], ids=["", "state lost"])
 def test_a_run_that_was_trained_anew_has_its_new_numbers(workspace: Path, epochs: int, lost: bool) -> None:
     retrained(workspace, "a", 100.0, 3)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from filelock import lock_descriptor, unlock_descriptor
 
+from tests.levels import slow_but
 from tests.waiting import wait_for
 from vse.errors import InputError
 from vse.tracking import shipping
@@ -200,6 +201,7 @@ def test_a_batch_beyond_every_limit(workspace: Path) -> None:
     assert all(len(history(workspace, "big", f"m{k}")) == 30 for k in (0, 69))
 
 
+@pytest.mark.slow
 def test_a_sweep_of_64_runs_ships_in_seconds(workspace: Path) -> None:
     write_run(workspace, "sweep", folder="sweeps")
     for k in range(63):
@@ -239,6 +241,7 @@ def test_the_background_ships_while_the_job_works_and_once_at_its_end(workspace:
     assert len(history(workspace, "a", "train/loss")) == 3
 
 
+@pytest.mark.slow
 def test_where_a_look_takes_long_there_are_few(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
 
@@ -292,7 +295,7 @@ def absent() -> str:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("kind", ["failing", "hanging", "absent"])
+@pytest.mark.parametrize("kind", slow_but(["failing", "hanging", "absent"], "failing"))
 def test_a_server_in_trouble_costs_one_warning(
     kind: str,
     workspace: Path,

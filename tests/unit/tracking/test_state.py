@@ -55,7 +55,8 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("place", ["mlflow/mlflow.db", pytest.param("elsewhere.db", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["mlflow/mlflow.db", "elsewhere.db"])
 def test_a_lost_store_is_filled_again_where_all_runs_have_ended(place: str, tmp_path: Path, empty_store: Path) -> None:
     """Each job a process of its own: MLflow remembers what it opened."""
     database = tmp_path / place

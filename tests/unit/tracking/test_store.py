@@ -52,6 +52,7 @@ def slow() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_run_that_was_made_too_slowly_is_not_asked_for_twice(
     slow: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

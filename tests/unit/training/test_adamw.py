@@ -82,6 +82,7 @@ def test_the_graph_of_gradients_does_not_grow_by_its_steps() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_process_that_trains_imports_neither_the_compiler_nor_scipy() -> None:
     done = subprocess.run([sys.executable, "-c", _A_TRAINING], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["torch.optim"]

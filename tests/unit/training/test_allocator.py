@@ -25,6 +25,7 @@ print(usual, faults(20))
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the setting is the GNU C library's")
 def test_freed_blocks_are_not_faulted_in_again():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, make_objective, synthetic
 from vse import registry
 from vse.errors import InputError, StorageError
@@ -80,7 +81,12 @@ def _equal(one, other):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    slow_but(
+        CASES, "vsepp", "univse", "scan", "cca", "jwae every third", "jwae sentence", "vsepp infonce", "univse dropout"
+    ),
+)
 def test_everything_comes_back_bit_by_bit(tmp_path, case):
     """A run interrupted after four steps of an epoch goes on with the numbers of one that was not."""
     name, changes = case.split()[0], CASES[case]

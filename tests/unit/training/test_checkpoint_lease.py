@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.levels import slow_but
 from tests.unit.training.test_checkpoint import Setup
 from vse.errors import TakenOver
 from vse.storage.folder import Folder
@@ -51,7 +52,10 @@ def _late(monkeypatch: pytest.MonkeyPatch, file: str, meanwhile: Callable[[], No
     monkeypatch.setattr(ObjectStore, "_put", late)
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "progress.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "file",
+    slow_but(["model.safetensors", "optimizer.safetensors", "progress.json", "manifest.json"], "model.safetensors"),
+)
 def test_a_write_that_comes_late_changes_nothing(jobs: Jobs, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The network of one is away for minutes; the other takes over and trains the same epoch."""
     jobs.save(0, Progress(epoch=1, best=1))

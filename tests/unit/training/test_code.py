@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import vse
+from tests.levels import slow
 from tests.unit.boundaries import imports_of
 from vse import presets
 from vse.training import code
@@ -41,13 +42,17 @@ def _digests(texts: dict[str, str]) -> Digests:
 @pytest.mark.parametrize(
     ("module", "changed"),
     [
-        ("models.vsepp", {"vsepp_scenes", "vsepp_infonce_scenes"}),
-        ("models.family", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
         ("training.loop", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
-        ("models.univse", {"univse_scenes"}),
         ("objectives.infonce", {"vsepp_infonce_scenes", "univse_scenes"}),  # which may match sentences by it
-        ("objectives.ranking", {"vsepp_scenes", "univse_scenes"}),
-        ("models.scan", set()),
+        *slow(
+            [
+                ("models.vsepp", {"vsepp_scenes", "vsepp_infonce_scenes"}),
+                ("models.family", {"vsepp_scenes", "vsepp_infonce_scenes", "univse_scenes"}),
+                ("models.univse", {"univse_scenes"}),
+                ("objectives.ranking", {"vsepp_scenes", "univse_scenes"}),
+                ("models.scan", set()),
+            ]
+        ),
     ],
 )
 def test_a_run_s_code_is_what_its_training_reads(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.levels import slow_but
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse import presets, registry
 from vse.config import override
@@ -99,7 +100,18 @@ def _accepted(config):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize(("family", "variant"), CASES)
+@pytest.mark.parametrize(
+    ("family", "variant"),
+    slow_but(
+        CASES,
+        *((family, {}) for family in ("cca", "vsec", "jwae_scan")),
+        ("vsepp", {"image": "pooled"}),
+        ("univse", {"learn_alpha": True}),
+        ("scan", {"direction": "t2i"}),
+        ("relational", {"structure": "pool"}),
+        ("jwae", {"regularizer": "none", "text": "gru"}),
+    ),
+)
 def test_what_is_declared_is_what_a_step_does(family, variant):
     phases = make_family(family, DATA.context, **variant).phases()
     # refused although it trains: without CITE's own losses it is the family jwae

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, make_objective, synthetic
 from tests.unit.training.test_compatibility import frame_of
 from vse import presets, registry
@@ -124,7 +125,16 @@ def _settings(family: str) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize(("family", "variant"), CASES)
+@pytest.mark.parametrize(
+    ("family", "variant"),
+    slow_but(
+        CASES,
+        *((family, {}) for family in ("vsepp", "univse", "jwae", "scan", "relational")),
+        ("vsepp", {"image": "map", "pooling": "max"}),
+        ("univse", {"pooling": "avg", "match": "infonce"}),
+        ("jwae", {"regularizer": "vae"}),
+    ),
+)
 def test_what_keys_declare_is_what_a_step_does(family: str, variant: dict[str, Any]) -> None:
     idle = without_effect(_config(family, variant))
     base = _outcome(family, variant)

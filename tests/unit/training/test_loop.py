@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.synthetic import make_family, make_objective, synthetic
 from vse.config import override
 from vse.objectives.ranking import Ranking
@@ -294,7 +295,7 @@ def test_a_phase_of_every_third_step_has_its_turn_in_epochs_of_one(tmp_path):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("name", ["vsepp", "univse", "jwae"])
+@pytest.mark.parametrize("name", slow_but(["vsepp", "univse", "jwae"], "univse"))
 def test_features_that_stay_on_the_device_change_no_bit(tmp_path, monkeypatch, name):
     """What a GPU does whose memory holds them, on a CPU; with images dealt to captions whose own is not known."""
     found = []

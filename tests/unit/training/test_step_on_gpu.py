@@ -6,13 +6,18 @@ import pytest
 import torch
 
 from tests.gpu import TRUE, a_gpu
+from tests.levels import slow_but
 from tests.unit.training.test_synchronising import CASES, set_up
 from vse.training.config import OptimConfig
 from vse.training.step import Stepper
 
+# One each of what families and losses compute with: vectors, words, states, components, phases, negatives, scalars.
+EVERY_PUSH = ("vsepp", "vsepp sigmoid", "univse", "univse learned alpha", "scan", "jwae", "jwae mmd", "relational")
+EVERY_PUSH += ("similarity_network", "vsec batch", "vsepp states", "cite own negatives", "vse_infinity")
+
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("cca")])
+@pytest.mark.parametrize("case", slow_but([case for case in CASES if not case.startswith("cca")], *EVERY_PUSH))
 def test_a_step_keeps_to_the_gpu_and_computes_what_a_cpu_does(case: str) -> None:
     family, objective, batch = set_up(case)
     moved = copy.deepcopy(family)

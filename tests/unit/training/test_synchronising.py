@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow_but
 from tests.parity.distributed_worker import FAMILIES
 from tests.synthetic import make_family, make_objective, synthetic
 from tests.unit.training.synchronising import synchronisations
@@ -52,7 +53,9 @@ def _waits(case):
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", slow_but(CASES, "vsepp", "univse", "relational", "vsec", "cse", "cite own negatives", *ALLOWED)
+)
 def test_a_step_waits_for_a_gpu_as_rarely_as_stated(case):
     found = _waits(case)
     assert sum(found.values()) <= ALLOWED.get(case, 0), dict(found)

@@ -107,6 +107,7 @@ def test_splits_and_seeds_draw_different_scenes() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_hash_randomisation_changes_nothing() -> None:
     code = (
         "from vse.data.scenes.grammar import captions_of\n"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.levels import slow
 from vse.evaluation.probes.alignment import AlignmentNetwork, AlignmentProbe, AlignmentSettings, alignment_loss
 
 CPU = torch.device("cpu")
@@ -82,7 +83,7 @@ def probe_of(form: str, images: int = 40, epochs: int = 6) -> AlignmentProbe:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize(("form", "epochs"), [("mlp", 60), ("linear", 300)])
+@pytest.mark.parametrize(("form", "epochs"), [("mlp", 60), *slow([("linear", 300)])])
 def test_it_learns_and_depends_on_the_seed_alone(form: str, epochs: int) -> None:
     probe = probe_of(form, epochs=epochs)
     torch.manual_seed(3)

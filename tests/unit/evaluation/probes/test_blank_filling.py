@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.levels import slow_but
 from vse.data.ragged import Ragged
 from vse.evaluation.probes.blank_filling import (
     NEVER,
@@ -115,7 +116,7 @@ def test_ranks_by_sorting_and_a_word_without_a_vector_is_last() -> None:
 
 
 @pytest.mark.seconds
-@pytest.mark.parametrize("form", ["mlp", "linear"])
+@pytest.mark.parametrize("form", slow_but(["mlp", "linear"], "mlp"))
 def test_it_depends_on_the_seed_alone_and_learns(form: str) -> None:
     """Images that say which word is left out: after training most answers are right."""
     words, answer = blanks_and_images()[1], np.arange(60) % 12

@@ -121,6 +121,7 @@ def test_where_no_image_is_complete_there_is_their_number_alone():
     assert found == {"test/complete/images": 0.0, "test/plural_split/images": 0.0}
 
 
+@pytest.mark.slow
 def test_a_protocol_of_the_first_images_chooses_among_these(monkeypatch, tmp_path):
     place = Workspace.open(str(tmp_path))
     changes = {"data.num_val": 4, "data.num_test": 12, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 16}

@@ -41,6 +41,7 @@ def computing(encoded: list[str]) -> object:
     return computed
 
 
+@pytest.mark.slow
 def test_codes_of_another_process_are_those_of_this_one(
     run: Folder, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +74,7 @@ def test_nothing_is_encoded_elsewhere_without_a_cluster(device: str, run: Folder
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_a_cluster_says_whether_it_has_gpus(gpus: int) -> None:

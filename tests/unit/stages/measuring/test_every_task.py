@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.levels import slow_but
 from tests.tiny_towers import clip_changes
 from tests.unit.asked import asked, contrast
 from vse import registry
@@ -26,8 +27,6 @@ from vse.workspace.layout import Workspace
 pytestmark = pytest.mark.process  # a training for each family
 
 FAMILIES = registry.names("family")
-# One each of those on words with components, on regions, on sentences and on phrases, and one without a training.
-SOONER = ("clip", "jwae", "jwae_cite", "scan", "univse")
 CHANGES = {"data.num_train": 60, "data.num_val": 4, "data.num_test": 6, "data.num_shifted": 4, "train.epochs": 1}
 # What so few images, one of jWAE's two families or scenes lack: images with twenty adversaries of each class, queries
 # that are true of enough images, a discriminator, boxes of phrases. Word vectors have no gain over themselves.
@@ -86,9 +85,7 @@ def test_every_family_has_a_small_preset(tmp_path: Path) -> None:
         assert smallest(family, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "family", [each if each in SOONER else pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES]
-)
+@pytest.mark.parametrize("family", slow_but(FAMILIES, "univse"))  # for which nearly every task has numbers
 def test_every_task_measures_what_it_declares_or_says_what_it_needs(
     place: Workspace, tmp_path: Path, family: str
 ) -> None:

@@ -115,6 +115,7 @@ def test_other_data_are_refused(place, runs):
         measure([runs[0], fewer], place.ensemble("fewer"), place, *asked("retrieval"))
 
 
+@pytest.mark.slow
 def test_words_of_adversaries_are_not_the_runs_own(place, runs):
     config = override(load_run(runs[0]).config, {"text.pools.held_out": False, "text.contrast.minimum": 3})
     other = run_training(config, place).folder

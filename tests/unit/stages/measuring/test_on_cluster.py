@@ -130,6 +130,7 @@ def compute(work: Work, number: int, device: str) -> Arrays:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_worker_with_a_gpu_measures_though_one_is_lost(
     runs: list[Folder],
@@ -147,6 +148,7 @@ def test_a_worker_with_a_gpu_measures_though_one_is_lost(
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_one_node_without_gpus_measures_in_its_own_process(
     runs: list[Folder],

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.levels import slow_but
 from tests.unit.asked import CONTRAST, asked, contrast
 from vse.config import from_dict, override, to_dict
 from vse.errors import InputError
@@ -28,7 +29,7 @@ def runs(univse, vsepp):
     return {"univse": univse, "vsepp": vsepp}
 
 
-@pytest.mark.parametrize("family", ["univse", "vsepp"])
+@pytest.mark.parametrize("family", slow_but(["univse", "vsepp"], "univse"))
 def test_a_run_is_measured_on_other_data(place, runs, family):
     """Which are read with the run's own words; its own data are other data too."""
     run = runs[family]

@@ -17,7 +17,8 @@ pytestmark = pytest.mark.seconds
 CHANGES = {"data.num_val": 4, "data.num_test": 8, "data.num_shifted": 4, "train.epochs": 1, "model.dim": 32}
 
 
-@pytest.mark.parametrize("family", [pytest.param("univse", marks=pytest.mark.slow), "vsepp"])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["univse", "vsepp"])
 def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeypatch, request, place, family):
     run = request.getfixturevalue(family)
     few = Protocol(name="four images in folds", num_images=4, folds=2, captions_per_image=2)
@@ -47,6 +48,7 @@ def test_what_a_protocol_leaves_out_is_not_encoded_and_changes_no_number(monkeyp
         assert whole[key] == value or ("attack" in key and key.endswith("unknown_words")), key
 
 
+@pytest.mark.slow
 def test_codes_of_an_attack_are_forgotten_before_the_next_is_encoded(monkeypatch, place, univse):
     """Those of SCAN are of every word: an attack on COCO's test split would take 6 to 24 GiB."""
     before, encode = list[weakref.ref[torch.Tensor]](), trained.encode_captions

@@ -57,6 +57,7 @@ def test_the_first_that_qualify_are_measured_under_a_name_of_their_own(place, vs
     assert planned(place, vsepp, "retrieval", **keys).digits("retrieval") == plan.digits("retrieval")
 
 
+@pytest.mark.slow
 def test_a_selection_of_what_a_protocol_takes(monkeypatch, place, vsepp, images):
     monkeypatch.setitem(PUBLISHED, "coco_5k", Protocol(name="few", num_images=images[1], captions_per_image=None))
     keys = {"protocol": "coco_5k", "selection__images": 1, "selection__least": LEAST}

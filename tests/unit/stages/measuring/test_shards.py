@@ -101,6 +101,7 @@ def test_an_evaluation_goes_on_from_its_finished_shards(
     assert counted == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_shards_of_other_options_are_others(
     run: Folder, workspace: Workspace, small_shards: None, tmp_path: Path
 ) -> None:
@@ -134,6 +135,7 @@ measure([Folder.open(run)], Folder.open(folder), Workspace.open(workspace), ("re
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_evaluation_goes_on(
     run: Folder,
@@ -172,6 +174,7 @@ def workers() -> list[int]:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_two_workers_count_what_one_process_does_though_one_is_killed(
     cluster: None,

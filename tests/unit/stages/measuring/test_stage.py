@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.torch import load, save
 
+from tests.levels import slow_but
 from tests.unit.asked import CONTRAST, asked, contrast
 from vse.adversaries.caption_pairs import MatchedImages
 from vse.config import override
@@ -68,6 +69,7 @@ def test_true_pairs_are_positives_where_asked(place, vsepp):
         assert 0 <= found[f"test/true_pairs/{side}/map_at_r"] <= 100
 
 
+@pytest.mark.slow
 def test_codes_are_held_against_the_prior_where_a_family_keeps_them(place, vsepp):
     config = override(preset("jwae_mse_scenes"), {**CHANGES, "data.num_train": 40, "optim.lr": 1e-2})
     run = run_training(config, place).folder
@@ -95,7 +97,7 @@ def test_an_alpha_for_a_family_without_one_is_refused(place, vsepp):
         measure_run(vsepp, place, *asked("retrieval", alpha=0.5))
 
 
-@pytest.mark.parametrize("family", ["univse", "vsepp"])
+@pytest.mark.parametrize("family", slow_but(["univse", "vsepp"], "univse"))
 def test_names_and_ranges(request, place, family):
     found = measure_run(request.getfixturevalue(family), place, *asked())
     assert found.keys() == named("test")
@@ -227,11 +229,11 @@ def recomputed(outcomes, split):
     return found
 
 
-@pytest.mark.parametrize("family", ["univse", "vsepp"])
+@pytest.mark.parametrize("family", slow_but(["univse", "vsepp"], "univse"))
 @pytest.mark.parametrize(
     ("names", "changes"),
     [
-        ((), {"splits": ("test", "shifted")}),
+        pytest.param((), {"splits": ("test", "shifted")}, marks=pytest.mark.slow),
         ((), {"folds": 3}),
         (("retrieval", "attacks", *CONTRAST), {"attacks__words": ("shared",), **contrast("all")}),
     ],
@@ -300,6 +302,7 @@ def test_contrastive_captions_of_vse_c(request, place, family):
     assert found["test/complete/all/images"] <= 6
 
 
+@pytest.mark.slow
 def test_attacks_of_both_papers_keep_their_numbers_beside_each_other(place, vsepp):
     """Both have one on relations."""
     names = (("attacks",), CONTRAST, ("attacks", *CONTRAST))
@@ -314,6 +317,7 @@ def test_attacks_of_both_papers_keep_their_numbers_beside_each_other(place, vsep
     assert measure_run(vsepp, place, *twice) == one
 
 
+@pytest.mark.slow
 def test_other_adversaries_are_measured_anew(place, univse, monkeypatch):
     """Those of another generator, parser or rules: each has its fingerprint in the name of what is kept."""
     options = asked("retrieval", "attacks", *CONTRAST, attacks__words=("shared",))

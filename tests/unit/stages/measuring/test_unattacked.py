@@ -54,6 +54,7 @@ def test_an_evaluation_says_which_attacks_have_no_numbers(place, runs, caplog):
     assert "test/attack_attribute/unknown_words" in found
 
 
+@pytest.mark.slow
 def test_a_comparison_says_it_once_for_all_runs(place, runs, caplog):
     with caplog.at_level("WARNING", "vse"):
         comparison_build.measured_alike([comparison_build.compared_run(run, place) for run in runs], place, *OPTIONS)
