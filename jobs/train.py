@@ -72,6 +72,7 @@ def _resources(request: Request) -> dict[str, Any]:
         "cpus_per_worker": 1 if trains_here(train) else train.threads,
         "gpus_per_worker": train.gpus_per_worker,
         "labels": None if trains_here(train) else steady_nodes(ray, train.gpus_per_worker),
+        "decoders": 0 if trains_here(train) else train.decoders,
         "key": "train.workers",
     }
 

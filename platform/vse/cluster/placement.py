@@ -27,6 +27,7 @@ def preflight(
     cpus_per_worker: float = 1,
     gpus_per_worker: float = 0,
     labels: Mapping[str, str] | None = None,
+    decoders: int = 0,
     key: str = "workers",
 ) -> None:
     """Check, before any Ray process starts, that workers could run and that their nodes can use the workspace.
@@ -40,10 +41,11 @@ def preflight(
         cpus_per_worker: CPUs of each.
         gpus_per_worker: GPUs of each.
         labels: of the nodes for workers.
+        decoders: tasks of one CPU each beside a worker; one of them must fit, and the others may wait for it.
         key: the configuration key of `workers`, for messages.
 
     Raises:
-        InputError: naming `key`, `gpus_per_worker` or `threads`, and what there is.
+        InputError: naming `key`, `gpus_per_worker`, `threads` or `decoders`, and what there is.
     """
     Workspace.open(workspace).check_writable()
     gather(config)
@@ -53,6 +55,7 @@ def preflight(
         cpus_per_worker=cpus_per_worker,
         gpus_per_worker=gpus_per_worker,
         labels=labels,
+        decoders=decoders,
         key=key,
     )
     local = Workspace.open(workspace).root.is_local
@@ -74,6 +77,7 @@ def check_room(
     cpus_per_worker: float = 1,
     gpus_per_worker: float = 0,
     labels: Mapping[str, str] | None = None,
+    decoders: int = 0,
     key: str = "workers",
 ) -> Capacity:
     """The result of `capacity`, after the checks of `preflight` that need no workspace."""
@@ -101,6 +105,12 @@ def check_room(
         raise InputError(
             f"{key}={workers}: each needs {cpus_per_worker:g} CPUs and {gpus_per_worker:g} GPUs of one node, but "
             f"{place} room for {fit}{where}; at most {_that_fit(fit)}"
+        )
+    taken, there = workers * cpus_per_worker, most.total()["CPU"]
+    if decoders and there - taken < 1:
+        raise InputError(
+            f"{prefix}decoders={decoders}: needs a CPU beside the {taken:g} of the workers, but {place} {there:g}; "
+            f"use fewer {prefix}threads, or {prefix}decoders=0"
         )
     if not is_local and not gpus_per_worker and (unused := most.total()["GPU"]):
         log.warning("training on CPUs, though the cluster can have %g GPUs; train.gpus_per_worker=1 uses them", unused)
