@@ -84,19 +84,28 @@ def configuration() -> str:
     return "\n".join(parts)
 
 
+_GROUPS = {"measure": "Keys of a measurement", "ray": "Keys of Ray", "card": "Keys of a model card"}
+
+
 def jobs() -> str:
-    """The options of every job, apart from those of the run configuration."""
-    parts = []
+    """The options of every job, apart from those of the run configuration; groups that several jobs take once."""
+    parts, groups = [], dict[str, list[str]]()
     for name, job in sorted(declared().items()):
         preset = job.get("default_preset")
         parts.append(f"## `jobs/{name}.py`\n\n{job['description']}\n")
         if preset:
             parts.append(f"It takes `--preset` (default `{preset}`) and every key of the run configuration.\n")
-        rows = [
-            _row(f"{key}.KEY" if spec.metadata.get("below") else key, _kind(spec, hint), spec, value)
-            for key, spec, hint, value in walk(job["options"])
-        ]
-        parts.append(_table(rows) if rows else "It has no options of its own.\n")
+        rows = dict[str, list[str]]()
+        for key, spec, hint, value in walk(job["options"]):
+            row = _row(f"{key}.KEY" if spec.metadata.get("below") else key, _kind(spec, hint), spec, value)
+            rows.setdefault(key.partition(".")[0] if key.partition(".")[0] in _GROUPS else "", []).append(row)
+        own = rows.pop("", [])
+        links = [f"[{_GROUPS[group].lower()}](#{_slug(_GROUPS[group])})" for group in rows]
+        parts.append(_table(own) if own else "" if links else "It has no options of its own.\n")
+        parts.append(f"It takes the {' and the '.join(links)}.\n" if links else "")
+        for group, its in rows.items():
+            assert groups.setdefault(group, its) == its, f"jobs take different keys of {group}"
+    parts += [f"## {_GROUPS[group]}\n\n{_table(rows)}" for group, rows in groups.items()]
     return "\n".join(parts)
 
 
@@ -146,9 +155,11 @@ def _row(key: str, kind: str, spec: Field[Any], value: Any = MISSING) -> str:
         shown = "empty"
     else:
         shown = f"`{typed(default)}`"
-    doc = " ".join(str(spec.metadata.get("doc", "")).split())
+    doc = _escaped(" ".join(str(spec.metadata.get("doc", "")).split()))
+    if key == "tasks":  # its help has a line for each
+        doc = "what to measure: names of [tasks](metrics.md#tasks)"
     only = " or ".join(f"`{each}`" for each in spec.metadata.get("only", "").split(" or ") if each)
-    return f"| `{key}` | {shown} | {kind} | {_escaped(doc)}{only and f'; only with {only}'} |"
+    return f"| `{key}` | {shown} | {kind} | {doc}{only and f'; only with {only}'} |"
 
 
 def _kind(spec: Field[Any], hint: Any) -> str:
@@ -157,7 +168,7 @@ def _kind(spec: Field[Any], hint: Any) -> str:
     if at.get("kind"):
         return " ".join(f"`{name}`" for name in registry.names(at["kind"]))
     if at.get("choices"):
-        return " ".join(f"`{typed(choice)}`" for choice in at["choices"])
+        return " ".join(f"`{typed(choice)}`" if choice != "" else "empty" for choice in at["choices"])
     if at.get("below"):
         return "a string, or keys below"
     return ", ".join([_escaped(type_name(hint)), *_range(at)]) + ("; may be repeated" if at.get("repeated") else "")

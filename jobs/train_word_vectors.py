@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
-from vse.config import knob
+from vse.config import fingerprint, knob
 from vse.errors import InputError
 from vse.storage.files import local_path, sha256_of_file
 from vse.text.word_vector_training import VectorConfig, read_captions, save_text, train_word_vectors
@@ -19,7 +19,9 @@ class WordVectorOptions:
     captions: tuple[str, ...] = knob(
         (), "files of captions: text, one per line, or a table of them; .gz too", reads="file"
     )
-    out: str = knob("", "file to write; empty: vectors/<digits of its settings>.vec in the workspace", writes="file")
+    out: str = knob(
+        "", "file to write; empty: vectors/<digits of captions and settings>.vec in the workspace", writes="file"
+    )
     vectors: VectorConfig = field(default_factory=VectorConfig)
 
 
@@ -31,8 +33,9 @@ def run(request: Request) -> str:
     set_up_logging()
     captions = [caption for path in options.captions for caption in read_captions(path)]
     names, vectors = train_word_vectors(captions, options.vectors)
+    digits = fingerprint([captions, options.vectors])
     folder = Workspace.open(request.workspace).check_writable().root.child("vectors")
-    path = local_path(options.out) if options.out else folder.local("captions.vec")
+    path = local_path(options.out) if options.out else folder.local(f"{digits}.vec")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, names, vectors)
     return request.write_summary(

@@ -1,4 +1,4 @@
-"""Region proposals of a picture, by methods of OpenCV's contrib modules (`pip install vse-platform[proposals]`).
+"""Region proposals of a picture, by methods of OpenCV's contrib modules (the extra `proposals`).
 
 Selective search (Uijlings et al., IJCV 2013) needs nothing else. Edge Boxes (Zitnick and Dollár, ECCV 2014) reads a map
 of edges: of structured forests, whose model OpenCV does not ship (`model.yml.gz` in its repository opencv_extra, folder
@@ -82,8 +82,8 @@ def _opencv() -> Any:
         module = None
     if module is None or not hasattr(module, "ximgproc"):
         raise InputError(
-            "proposals: needs OpenCV with its contrib modules; pip install 'vse-platform[proposals]', or name a file "
-            "of boxes that another tool made with data.proposals"
+            "proposals: needs OpenCV with its contrib modules; pip install -c constraints.txt -e '.[proposals]', or "
+            "name a file of boxes that another tool made with data.proposals"
         )
     return module
 

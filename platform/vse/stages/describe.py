@@ -87,7 +87,7 @@ def of_data(records: Records) -> Iterator[str]:
     yield sizes(records)
     if line := left_out(records):
         yield line
-    yield "not checked: image files, downloads, other machines"
+    yield "not checked: contents of image files, downloads, other machines"
 
 
 def left_out(records: Records) -> str:

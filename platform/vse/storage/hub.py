@@ -26,7 +26,7 @@ def optional_package(name: str, key: str, extra: str = "encoders") -> ModuleType
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        install = f"pip install -c constraints.txt 'vse-platform[{extra}]'"
+        install = f"pip install -c constraints.txt -e '.[{extra}]'"
         raise InputError(f"{key}: needs the package {error.name}; {install}") from None
 
 

@@ -110,7 +110,7 @@ def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[l
     try:
         from gensim.models import FastText, Word2Vec
     except ImportError:
-        raise InputError("training word vectors needs gensim: pip install -c constraints.txt '.[vectors]'") from None
+        raise InputError("training word vectors needs gensim: pip install -c constraints.txt -e '.[vectors]'") from None
 
     model = (FastText if config.subwords else Word2Vec)(
         sentences,

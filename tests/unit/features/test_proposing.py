@@ -56,7 +56,7 @@ def test_what_edge_boxes_need(tmp_path: Path) -> None:
 
 def test_without_opencv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(InputError, match=r"pip install 'vse-platform\[proposals\]'"):
+    with pytest.raises(InputError, match=r"pip install -c constraints\.txt -e '\.\[proposals\]'"):
         ProposalConfig().check()
 
 

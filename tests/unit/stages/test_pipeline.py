@@ -248,7 +248,7 @@ def test_vectors_of_sentences_are_missed_before_features_and_by_a_dry_run_alike(
 def test_a_dry_run_says_what_it_saw_and_what_not():
     told = dry_run(tiny("vsepp_tiny"))
     assert told[0].startswith("data set scenes: train 8 images with ")
-    assert told[-1].startswith("not checked: image files")
+    assert told[-1].startswith("not checked: contents of image files")
 
 
 def test_a_dry_run_says_that_validation_captions_are_unfamiliar(tmp_path):
