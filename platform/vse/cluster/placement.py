@@ -41,7 +41,7 @@ def preflight(
         cpus_per_worker: CPUs of each.
         gpus_per_worker: GPUs of each.
         labels: of the nodes for workers.
-        decoders: tasks of one CPU each beside a worker; one of them must fit, and the others may wait for it.
+        decoders: tasks of one CPU each for a worker; one of them must fit next to the workers, and the others may wait.
         key: the configuration key of `workers`, for messages.
 
     Raises:
@@ -109,7 +109,7 @@ def check_room(
     taken, there = workers * cpus_per_worker, most.total()["CPU"]
     if decoders and there - taken < 1:
         raise InputError(
-            f"{prefix}decoders={decoders}: needs a CPU beside the {taken:g} of the workers, but {place} {there:g}; "
+            f"{prefix}decoders={decoders}: needs a CPU next to the {taken:g} of the workers, but {place} {there:g}; "
             f"use fewer {prefix}threads, or {prefix}decoders=0"
         )
     if not is_local and not gpus_per_worker and (unused := most.total()["GPU"]):

@@ -140,6 +140,11 @@ class Context:
         """The folds of the protocol."""
         return tuple(self.protocol.select(self._part.caption_to_image, len(self._part.images)))
 
+    @property
+    def texts(self) -> list[str]:
+        """The captions of all folds."""
+        return [self._part.captions[row].text for fold in self.folds for row in fold.captions]
+
     def encode(self) -> Codes:
         """As `codes`, encoded again: for a task that lets families return further codes."""
         return self.runs.encode(self._part)
@@ -283,6 +288,8 @@ class Task(ABC):
         scope: What `measure` gets at once.
         parsed: Whether `measure` reads parses of captions, so that they are made for every family.
         records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
+        config_in_names: Whether the names of its metrics say all that `config` changes, such as kinds of words, so that
+            numbers of one name under two configurations are the same numbers.
         portable: Whether any node of a cluster can measure it, because it reads no pictures and no files of the user.
         revision: Raise it whenever the same weights and data give other numbers.
     """
@@ -292,6 +299,7 @@ class Task(ABC):
     scope: ClassVar[Scope] = Scope.PROTOCOL
     parsed: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False
+    config_in_names: ClassVar[bool] = False
     portable: ClassVar[bool] = False
     revision: ClassVar[int] = 1
 

@@ -24,7 +24,7 @@ from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
-from vse.stages.measuring.plan import plan_measure
+from vse.stages.measuring.plan import PARSES, plan_measure
 from vse.stages.measuring.stage import Measured, MeasureWork, all_kept, carry_out, measure_on_cluster, work_for
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
@@ -200,7 +200,13 @@ def measured_alike(
         if not prints:  # all runs meet the same adversaries, or are refused
             plan.warn_of_unattacked()
         prints = prints or plan.fingerprints
-        if any(prints[each] != digits for each, digits in plan.fingerprints.items() if each in prints):
+        others = {each for each, digits in plan.fingerprints.items() if prints.get(each, digits) != digits}
+        if others == {PARSES}:
+            raise InputError(
+                f"runs={first},{folder.name}: {first} and {folder.name} have other parsers (text.parser), and parses "
+                f"say what is right in tasks={','.join(name for name, task in plan.tasks.items() if task.parsed)}"
+            )
+        if others:
             raise InputError(
                 f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
                 "text.parser or training captions differ); tasks=retrieval compares them without attacks"

@@ -147,12 +147,15 @@ def run_sizes(run: Folder) -> dict[str, Size]:
 
 
 def run_met(run: Folder) -> dict[tuple[str, str], dict[str, str]]:
-    """By task and label, fingerprints of the data and adversaries that a run's numbers are of (`MeasurePlan.met`)."""
-    return {
-        (measured["task"], journal_label(label, measured["options"])): prints
-        for measured in _measures(run)
-        for label, prints in measured["met"].items()
-    }
+    """By task and label, fingerprints of the data and adversaries that a run's numbers are of (`MeasurePlan.met`).
+
+    A task that was measured with several kinds of words has those of all of them.
+    """
+    met = dict[tuple[str, str], dict[str, str]]()
+    for measured in _measures(run):
+        for label, prints in measured["met"].items():
+            met.setdefault((measured["task"], journal_label(label, measured["options"])), {}).update(prints)
+    return met
 
 
 def alike(runs: Sequence[V], met: Callable[[V], Mapping[str, str]]) -> list[list[V]]:

@@ -66,7 +66,7 @@ def test_preflight_refuses_what_can_never_run(tmp_path: Path, monkeypatch: pytes
         check_room(Config(cpus=4, gpus=0), gpus_per_worker=1, key="train.workers")  # as a dry run does
     preflight(space, Config(cpus=5, gpus=0), workers=2, cpus_per_worker=2, decoders=3)
     with pytest.raises(
-        InputError, match=r"^train\.decoders=3: needs a CPU beside the 4 of the workers, but this machi"
+        InputError, match=r"^train\.decoders=3: needs a CPU next to the 4 of the workers, but this machi"
     ):
         preflight(space, Config(cpus=4, gpus=0), workers=2, cpus_per_worker=2, decoders=3, key="train.workers")
     (tmp_path / "file").write_text("")

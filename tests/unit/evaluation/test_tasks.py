@@ -7,7 +7,7 @@ import pytest
 from tests.unit.evaluation.contexts import evaluated, split_of
 from vse.errors import InputError
 from vse.evaluation.metrics import Metric
-from vse.evaluation.protocol import WHOLE_SPLIT
+from vse.evaluation.protocol import WHOLE_SPLIT, Protocol
 from vse.evaluation.task import Context, Task
 from vse.evaluation.tasks import check_names, help_text, names, task
 
@@ -54,6 +54,13 @@ def test_units_are_texts() -> None:
     units: Any = range(2)
     with pytest.raises(AssertionError, match="careless/share: the unit 0 is no text, such as the id of an image"):
         context_without_codes().record_values("careless/share", 0, units, [0, 1], [1, 1])
+
+
+def test_texts_are_the_captions_that_a_protocol_takes() -> None:
+    runs: Any = None
+    split = split_of([0, 0, 1, 2, 2, 2], 3)
+    for protocol, number in ((WHOLE_SPLIT, 6), (Protocol(name="first", num_images=2, captions_per_image=None), 3)):
+        assert Context(runs, split, protocol, {}).texts == [caption.text for caption in split.captions[:number]]
 
 
 def context_without_codes() -> Context:

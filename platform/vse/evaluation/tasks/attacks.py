@@ -70,6 +70,7 @@ class AttacksTask(Task):
 
     config: Config
     records_queries = True
+    config_in_names = True
     portable = True
 
     @property

@@ -28,6 +28,7 @@ class VSECTask(Task):
     """Base of the tasks with VSE-C's adversaries."""
 
     Config = ContrastConfig
+    config_in_names = True
     portable = True
     config: ContrastConfig
 

@@ -26,5 +26,5 @@ class RetrievalTask(Task):
         for number, fold in enumerate(folds):
             context.record("i2t", number, fold.i2t)
             context.record("t2i", number, fold.t2i, captions=True)
-        unknown = context.runs.unknown_words(caption.text for caption in context.split.captions)
+        unknown = context.runs.unknown_words(context.texts)
         return mean_over_folds(fold.metrics() for fold in folds) | {"unknown_words": unknown}

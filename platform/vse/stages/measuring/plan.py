@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 REVISION = 7  # of what tasks have in common; 7: intervals, and adversaries of the measurement
 
+PARSES = "parses"  # among fingerprints
+
 Kind = tuple[str, str]
 """A kind of adversaries and a kind of words."""
 
@@ -96,20 +98,22 @@ class MeasurePlan:
     @property
     def fingerprints(self) -> dict[str, str]:
         """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
-        every split, and of the texts that attack it by kind."""
-        return self._fingerprints(self.adversaries)
+        every split, of the texts that attack it by kind, and of parses that tasks read the truth from."""
+        return self._fingerprints(self.adversaries, any(task.parsed for task in self.tasks.values()))
 
     def fingerprints_of(self, name: str) -> dict[str, str]:
         """Those that the outcomes of a task depend on."""
-        return self._fingerprints(self._of(self.tasks[name]))
+        return self._fingerprints(self._of(self.tasks[name]), self.tasks[name].parsed)
 
     def met(self, name: str) -> dict[str, dict[str, str]]:
         """By label of a task's numbers, fingerprints of what they are of: images and captions, adversaries by kind, and
         what else candidates depend on. Numbers stand in one table only if they agree in all that both have."""
         task, prints, records = self.tasks[name], self.fingerprints_of(name), self.members.records
-        more = {"content": fingerprint([task.content(), None if task.adversaries else task.config])}
+        more = {"content": fingerprint([task.content(), None if task.config_in_names else task.config])}
         if BOXES in task.needs:
             more["boxes"] = fingerprint(records.boxes)
+        if task.parsed:
+            more["parses"] = self._parses
         if task.scope is Scope.DATA:
             return {label_of(task, "", self.options): {"records": records.fingerprint, **more}}
         return {
@@ -127,8 +131,16 @@ class MeasurePlan:
             for split, kinds in self.adversaries.items()
         }
 
-    def _fingerprints(self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]]) -> dict[str, str]:
-        prints = {}
+    @property
+    def _parses(self) -> str:
+        """A fingerprint of the parses of all members; runs with one parser have one."""
+        parses = (each.material.parses for each in self.members.each)
+        return fingerprint(sorted({each.fingerprint for each in parses if each is not None}))
+
+    def _fingerprints(
+        self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]], parsed: bool
+    ) -> dict[str, str]:
+        prints = {PARSES: self._parses} if parsed else {}
         for part in self.parts:
             rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
             prints[part.name] = fingerprint(rows)
