@@ -59,7 +59,8 @@ def component_figure(levels: Sequence[Level]) -> bytes:
 
     names = sorted({kind for level in levels for kind in level.kinds if kind})
     colours = dict(zip(names, COLOURS, strict=False)) | {"": OTHER}
-    with matplotlib.rc_context({"font.family": "DejaVu Sans", "font.size": 7}):
+    style: dict[Any, Any] = {"font.family": "DejaVu Sans", "font.size": 7, "text.parse_math": False}
+    with matplotlib.rc_context(style):  # words may hold dollar signs
         figure = Figure(figsize=(WIDTH * len(levels) / 3, 5.2), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(levels), squeeze=False)[0]
@@ -83,8 +84,7 @@ def _label(axis: Any, texts: Sequence[str]) -> None:
     """Write each text at its point if it has room inside the axis, next to the texts written before."""
     frame, boxes = axis.get_window_extent(), []
     for text, point in zip(texts, axis.collections[0].get_offsets().tolist(), strict=True):
-        escaped = text.replace("$", r"\$")
-        label = axis.annotate(escaped, point, xytext=(2, 2), textcoords="offset points", fontsize=6, color=INK)
+        label = axis.annotate(text, point, xytext=(2, 2), textcoords="offset points", fontsize=6, color=INK)
         box = label.get_window_extent().padded(1)
         inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and box.y1 <= frame.y1
         if not inside or any(box.overlaps(other) for other in boxes):

@@ -128,4 +128,4 @@ def _draw(axis: Any, image: PIL.Image.Image, colour: str) -> None:
 def _wrapped(text: str, width: int, most: int = 4) -> str:
     import textwrap
 
-    return "\n".join(textwrap.wrap(text.replace("$", r"\$"), width, max_lines=most, placeholder=" …"))
+    return "\n".join(textwrap.wrap(text, width, max_lines=most, placeholder=" …"))

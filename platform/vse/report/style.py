@@ -47,6 +47,7 @@ STYLE: dict[Any, Any] = {
     "axes.labelcolor": INK,
     "svg.fonttype": "none",
     "svg.hashsalt": "vse",
+    "text.parse_math": False,  # names of runs and values of keys may hold dollar signs
 }
 _LETTER, _HANDLE = 0.055, 0.45  # inches of a letter, and of the mark next to a legend's text
 _DOTS = 220  # an inch
