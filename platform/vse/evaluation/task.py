@@ -245,6 +245,7 @@ class Subject:
         grid: Whether features are computed here from one view of a picture, so that a map's cells have known places.
             Asked by tasks that need it alone: a node that measures others may lack the backbone's files.
         pictures: Whether features are computed here from pictures. Asked as `grid`.
+        splits: Names of the measured splits.
     """
 
     families: tuple[Family, ...]
@@ -253,6 +254,7 @@ class Subject:
     own_data: bool
     grid: Callable[[], bool] = lambda: False
     pictures: Callable[[], bool] = lambda: False
+    splits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

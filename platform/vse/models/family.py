@@ -132,6 +132,8 @@ class Family(nn.Module):
         vocabulary_buffers: names of buffers with a row for each vocabulary id, apart from those of word tables.
         pairwise: codes of captions that every worker needs, for a family that scores a batch itself (its own images
             against all captions). Empty if the score is the product of two codes.
+        reads_word_ids: whether its score depends on the vocabulary ids of words and not only on their vectors, so that
+            it has no derivative by single words.
         of_one_encoder: whether it compares frozen vectors as they are, so that both must come from one dual encoder.
     """
 
@@ -143,6 +145,7 @@ class Family(nn.Module):
     vocabulary_buffers: ClassVar[tuple[str, ...]] = ()
     pairwise: ClassVar[frozenset[str]] = frozenset()
     of_one_encoder: ClassVar[bool] = False
+    reads_word_ids: bool = False
     _scalars: tuple[str, ...] = ()
 
     def __init__(self, config: Any) -> None:

@@ -181,6 +181,7 @@ class UniVSE(Family):
         self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, dim, config.fixed_words, dropout)
         self.psi = PrefixGRU(config.dim, config.dim)
         self.aggregate = Aggregation(config.aggregation, config.dim)
+        self.reads_word_ids = config.aggregation == "gru"  # whose order is a shuffle by these ids
         if config.learn_alpha:
             start = torch.tensor(config.alpha).clamp(0.01, 0.99)
             self.alpha_logit = nn.Parameter(torch.log(start / (1 - start)))

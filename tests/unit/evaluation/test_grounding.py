@@ -1,5 +1,6 @@
 """The task `grounding` against a loop over texts, its queries on scenes, categories and phrases, and its messages."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,14 +9,15 @@ import PIL.Image
 import pytest
 import torch
 
+from tests.synthetic import make_family, synthetic
 from vse.data.records import Box, Caption, Image, Records
 from vse.data.scenes.layout import Address
-from vse.data.sources.scenes import annotate, boxes_of
+from vse.data.sources.scenes import Scenes, annotate, boxes_of
 from vse.errors import InputError
 from vse.evaluation.box_phrases import box_phrases, category_nouns, components_of
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.relevance_maps import Grid, Rectangle, ground
-from vse.evaluation.task import REGIONS, Context, UnitValues, measured
+from vse.evaluation.task import REGIONS, Context, Subject, UnitValues, measured
 from vse.evaluation.tasks.grounding import GroundingTask
 from vse.features.transforms import Transform
 
@@ -27,9 +29,6 @@ class MadeUpFamily:
 
     def relevance(self, images, queries, temperature):
         return (images["regions"][:, None] * queries["captions"][None] / temperature).softmax(-1)
-
-    def attention_map(self, images, queries):
-        raise TypeError("MadeUpFamily has no attention over regions")
 
 
 class MadeUpRuns:
@@ -121,10 +120,26 @@ def test_what_cannot_be_drawn_is_one_line(keys, message):
         GroundingTask(GroundingTask.Config(**keys)).check(made_up())
 
 
-def test_attention_is_of_families_that_have_it():
-    task = GroundingTask(GroundingTask.Config(map="attention"))
-    with pytest.raises(InputError, match="map=attention: MadeUpFamily has no attention"):
-        task.measure(context_of(made_up()))
+@pytest.mark.parametrize(("name", "needs"), [("univse", "attention over regions, .*map=similarity"), ("scan", "")])
+def test_attention_is_of_families_that_have_it(name, needs):
+    family = make_family(name, synthetic(seed=7, images=8).context)
+    subject = Subject(families=(family,), source=Scenes, records=made_up(), own_data=True, grid=lambda: True)
+    assert re.fullmatch(needs, GroundingTask(GroundingTask.Config(map="attention")).missing(subject))
+    assert not GroundingTask().missing(subject)
+
+
+def test_a_missing_picture_costs_no_numbers(caplog):
+    context, task = context_of(made_up()), GroundingTask(GroundingTask.Config(image="a", text="red ball"))
+    expected = measured(task, context)[0]
+
+    def image(id_):
+        raise InputError(f"image {id_!r}: no such file")
+
+    context.runs.image = image
+    values, pictures, _ = measured(task, context)
+    assert (values, pictures) == (expected, {})
+    assert "grounding: no maps.png: image" in caplog.text
+    assert "grounding: no map.png: image 'a': no such file" in caplog.text
 
 
 @pytest.mark.parametrize("index", range(8))

@@ -16,7 +16,7 @@ from vse.data.sources.scenes import Scenes
 from vse.errors import InputError
 from vse.evaluation.localisation import Photograph, localised, photographs_of
 from vse.evaluation.protocol import WHOLE_SPLIT
-from vse.evaluation.task import Context, UnitValues, measured
+from vse.evaluation.task import Context, Subject, UnitValues, measured
 from vse.evaluation.tasks.phrase_localisation import PhraseLocalisationTask
 
 
@@ -131,9 +131,28 @@ def test_photographs_hold_their_own_regions_and_phrases() -> None:
         assert all(split_uri(split.images[k].id)[0] == each.id for k in each.regions)
 
 
+@pytest.mark.seconds
+def test_a_missing_photograph_costs_no_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    context, task = _context(_records()), PhraseLocalisationTask()
+    expected = measured(task, context)[0]
+
+    def image(id_: str) -> PIL.Image.Image:
+        raise InputError(f"image {id_!r}: no such file")
+
+    context.runs.image = image
+    assert measured(task, context)[:2] == (expected, {})
+    assert "phrase_localisation: no picture of phrases: image" in caplog.text
+
+
 def test_a_split_without_all_proposals_is_refused() -> None:
     records = _records()
-    with pytest.raises(InputError, match=r"measure\.splits=train: has training regions only; .* localised in test"):
-        PhraseLocalisationTask().measure(_context(records, "train"))
+
+    def missing(*splits: str) -> str:
+        subject = Subject(families=(), source=PhraseRegions, records=records, own_data=True, splits=splits)
+        return PhraseLocalisationTask().missing(subject)
+
+    assert missing("test") == ""
+    assert missing("test", "train").startswith("all proposals of split train, which has training regions only; ")
+    assert "phrases are localised in test, or in a split that" in missing("train")
     with pytest.raises(InputError, match=r"data\.complete: no split has all proposals"):
         PhraseLocalisationTask().check(_records(complete=()))

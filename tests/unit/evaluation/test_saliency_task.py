@@ -7,12 +7,15 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from tests.synthetic import make_family, synthetic
 from vse.data.records import Box, Caption, Image, Records
+from vse.data.sources.scenes import Scenes
+from vse.errors import InputError
 from vse.evaluation.protocol import Protocol
 from vse.evaluation.saliency import Saliency, changed_words
-from vse.evaluation.task import AdversarialTexts, Context, UnitValues, measured
+from vse.evaluation.task import AdversarialTexts, Context, Subject, UnitValues, measured
 from vse.evaluation.tasks.contrast import VSEC
-from vse.evaluation.tasks.saliency import SaliencyTask
+from vse.evaluation.tasks.saliency import BY_VECTORS, SaliencyTask
 from vse.text.components import Components, Object
 
 NOUNS = {"dog", "cat", "ball", "man", "tree", "sea"}
@@ -151,6 +154,25 @@ def test_pixels_are_left_out_without_boxes_or_pictures(case: str) -> None:
     assert not any(name.startswith("saliency_pixels/") for name in values)
     assert values["saliency_contrast_noun/queries"] == 4
     assert pictures["saliency.png"].startswith(b"\x89PNG")
+
+
+def test_a_missing_picture_costs_no_numbers(caplog: pytest.LogCaptureFixture) -> None:
+    context, task = context_of(), SaliencyTask()
+    expected = measured(task, context)[0]
+
+    def image(id_: str) -> PIL.Image.Image:
+        raise InputError(f"image {id_!r}: no such file")
+
+    context.runs.image = image
+    assert measured(task, context)[:2] == (expected, {})
+    assert "saliency: no picture: image" in caplog.text
+
+
+@pytest.mark.parametrize(("aggregation", "needs"), [("gru", BY_VECTORS.name), ("avg", "")])
+def test_a_score_by_ids_of_words_has_no_saliency(aggregation: str, needs: str) -> None:
+    family = make_family("univse", synthetic(seed=7, images=8).context, aggregation=aggregation)
+    records = context_of().runs.records
+    assert SaliencyTask().missing(Subject((family,), Scenes, records, own_data=True)) == needs
 
 
 def test_words_are_left_out_of_families_that_read_none() -> None:

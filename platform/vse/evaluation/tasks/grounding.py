@@ -1,5 +1,6 @@
 """Relevance maps against annotated boxes (UniVSE, eq. 2 and Fig. 6): does a map point to what its text names?"""
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,10 +17,16 @@ from vse.evaluation.metrics import Metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.relevance_maps import Grid, Grounding, Rectangle, ground
 from vse.evaluation.relevance_pictures import DrawnMap, draw_maps
-from vse.evaluation.task import BOXES, ONE_RUN, REGIONS, Context, Runs, Task
-from vse.models.family import Encoded
+from vse.evaluation.task import BOXES, ONE_RUN, REGIONS, Capability, Context, Runs, Subject, Task
+from vse.models.family import Encoded, Family
 from vse.registry import ComponentConfig, register
 
+log = logging.getLogger(__name__)
+
+ATTENTION = Capability(
+    "attention over regions, which SCAN has, or measure.grounding.map=similarity",
+    lambda subject: all(type(family).attention_map is not Family.attention_map for family in subject.families),
+)
 _PICTURES = 12
 _HEADINGS = {
     "pointing": "pointing game",
@@ -75,6 +82,11 @@ class GroundingTask(Task):
                 decimals=0,
                 main=False,
             )
+
+    def missing(self, subject: Subject) -> str:
+        """Also attention over regions for `map=attention`."""
+        lacks = super().missing(subject)
+        return lacks or ("" if self.config.map == "similarity" or ATTENTION.of(subject) else ATTENTION.name)
 
     def check(self, records: Records) -> None:
         if bool(self.config.image) != bool(self.config.text):
@@ -134,13 +146,19 @@ class GroundingTask(Task):
         family = runs.families[0]
         if self.config.map == "similarity":
             return family.relevance(regions, queries, self.config.temperature)
-        try:
-            return family.attention_map(regions, queries)
-        except TypeError as error:
-            raise InputError(f"measure.grounding.map=attention: {error}; leave it out") from None
+        return family.attention_map(regions, queries)
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
         """Maps of some texts, drawn by a key of the split, and the map of `measure.grounding.text`."""
+        files = dict[str, bytes]()
+        for name, draw in (("maps.png", self._some_maps), ("map.png", self._requested_map)):
+            try:
+                files |= draw(context)
+            except InputError as error:  # a picture is missing or cannot be read
+                log.warning("grounding: no %s: %s", name, error)
+        return files
+
+    def _some_maps(self, context: Context) -> dict[str, bytes]:
         runs, drawn = context.runs, list[DrawnMap]()
         images = [context.split.images[row].id for fold in context.folds[:1] for row in fold.images]
         order = permutation(0, 0, "pictures of grounding", len(images))
@@ -154,14 +172,14 @@ class GroundingTask(Task):
             chosen = [chosen[(7 * number) % len(chosen)]]
             for each, relevance, grid in self._maps(runs, images[row], chosen):
                 drawn.append(DrawnMap(runs.image(images[row]), relevance, grid, each.texts[0], each.boxes))
-        files = {"maps.png": draw_maps(drawn, self._note(drawn[0].grid))} if drawn else {}
-        if self.config.image:
-            one = BoxPhrase("phrase", (self.config.text,), ())
-            for _, relevance, grid in self._maps(runs, self.config.image, [one]):
-                picture = runs.image(self.config.image)
-                each = DrawnMap(picture, relevance, grid, self.config.text)
-                files["map.png"] = draw_maps([each])
-        return files
+        return {"maps.png": draw_maps(drawn, self._note(drawn[0].grid))} if drawn else {}
+
+    def _requested_map(self, context: Context) -> dict[str, bytes]:
+        if not self.config.image:
+            return {}
+        text, runs = self.config.text, context.runs
+        ((_, relevance, grid),) = self._maps(runs, self.config.image, [BoxPhrase("phrase", (text,), ())])
+        return {"map.png": draw_maps([DrawnMap(runs.image(self.config.image), relevance, grid, text)])}
 
     def _note(self, grid: Grid) -> str:
         how = f"temperature {self.config.temperature:g}" if self.config.map == "similarity" else "attention"

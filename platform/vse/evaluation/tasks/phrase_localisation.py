@@ -1,5 +1,6 @@
 """Phrase localisation as a retrieval of regions within a photograph (jWAE, section 5.2, Table 7)."""
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,8 +12,10 @@ from vse.evaluation.localisation import Localised, Photograph, localised, photog
 from vse.evaluation.localisation_figure import Example, localisation_figure
 from vse.evaluation.metrics import RECALLS, Metric
 from vse.evaluation.retrieval import score_matrix, slice_items
-from vse.evaluation.task import Capability, Context, Scope, Task
+from vse.evaluation.task import Capability, Context, Scope, Subject, Task
 from vse.registry import register
+
+log = logging.getLogger(__name__)
 
 HEAD = "phrase_localisation"
 REGIONS = Capability(
@@ -44,6 +47,17 @@ class PhraseLocalisationTask(Task):
         ]
         return (*recalls, bound, *baselines)
 
+    def missing(self, subject: Subject) -> str:
+        """Also all proposals of the measured splits, if any split has them."""
+        lacks, complete = super().missing(subject), subject.records.source.get("complete") or ()
+        partial = [split for split in subject.splits if complete and split not in complete]
+        if lacks or not partial:
+            return lacks
+        return (
+            f"all proposals of split {partial[0]}, which has training regions only; phrases are localised in "
+            f"{', '.join(complete)}, or in a split that data.complete names at training"
+        )
+
     def check(self, records: Records) -> None:
         """Raises InputError if no split has all proposals."""
         if not records.source.get("complete"):
@@ -53,13 +67,7 @@ class PhraseLocalisationTask(Task):
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:
-        """Holds the scores of one photograph. Raises InputError for a split that lacks proposals."""
-        complete = context.runs.records.source["complete"]
-        if context.split.name not in complete:
-            raise InputError(
-                f"measure.splits={context.split.name}: has training regions only; phrases are localised in "
-                f"{', '.join(complete)}, or in a split that data.complete names at training"
-            )
+        """Holds the scores of one photograph."""
         photographs = photographs_of(context.split, context.runs.records.boxes)
         met = [localised(each, _scores(context, each), RECALLS) for each in photographs]
         values = dict[str, float]()
@@ -76,7 +84,11 @@ class PhraseLocalisationTask(Task):
         chosen = [each for each in photographs if len(each.captions) >= FEWEST][:EXAMPLES]
         if not chosen:
             return {}
-        examples = [_example(context, each) for each in chosen]
+        try:
+            examples = [_example(context, each) for each in chosen]
+        except InputError as error:  # a photograph is missing or cannot be read
+            log.warning("phrase_localisation: no picture of phrases: %s", error)
+            return {}
         return {"localisation.png": localisation_figure(examples, values[f"{HEAD}/r1"])}
 
 

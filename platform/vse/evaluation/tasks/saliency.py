@@ -1,6 +1,7 @@
 """Saliency of pixels and words (VSE-C, section 4.2, Fig. 2), measured by boxes and by words that attacks change."""
 
 import itertools
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,16 +13,19 @@ from vse.adversaries.vsec.evaluation_sets import set_paradigms
 from vse.config import knob
 from vse.data.keyed import permutation
 from vse.data.records import Box, Caption
+from vse.errors import InputError
 from vse.evaluation.box_phrases import category_nouns
 from vse.evaluation.metrics import Metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.saliency import Saliency, changed_words, mass_inside
 from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_saliency
-from vse.evaluation.task import ONE_RUN, Capability, Context, SaliencyQuery, Task
+from vse.evaluation.task import ONE_RUN, Capability, Context, Runs, SaliencyQuery, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.registry import ComponentConfig, register
+
+log = logging.getLogger(__name__)
 
 SALIENT = Capability(
     "word vectors, or a backbone whose pixels can be differentiated and images with captions and boxes",
@@ -29,6 +33,10 @@ SALIENT = Capability(
         any(family.inputs.states or not family.inputs.sentence for family in subject.families)
         or (any(each.image in subject.records.boxes for each in subject.records.captions) and subject.pictures())
     ),
+)
+BY_VECTORS = Capability(
+    "a score that depends on words by their vectors alone, unlike UniVSE's with model.aggregation=gru",
+    lambda subject: not any(family.reads_word_ids for family in subject.families),
 )
 _KINDS = {VSEC: "contrast", UNIVSE: "attacks"}
 _PICTURES, _ATTACKS_SHOWN = 3, 3
@@ -70,7 +78,7 @@ class SaliencyTask(Task):
         )
 
     config: Config
-    needs = (ONE_RUN, SALIENT)
+    needs = (ONE_RUN, SALIENT, BY_VECTORS)
     parsed = True
     records_queries = True
     revision = 2  # 2: words before only where words are replaced one for one
@@ -176,10 +184,14 @@ class SaliencyTask(Task):
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
         """Some images, drawn by a key, with a caption and one adversary each of several attacks."""
-        fold, runs = context.folds[0], context.runs
-        images = list(itertools.islice(self._pictured(context, fold), _PICTURES))
-        if not images:
+        images = list(itertools.islice(self._pictured(context, context.folds[0]), _PICTURES))
+        try:
+            return {"saliency.png": self._drawn(context.runs, images)} if images else {}
+        except InputError as error:  # a picture is missing or cannot be read
+            log.warning("saliency: no picture: %s", error)
             return {}
+
+    def _drawn(self, runs: Runs, images: Sequence["_ImageTexts"]) -> bytes:
         blocks, level = [], self.config.level
         for each, answer in zip(images, runs.saliencies([one.query for one in images], level), strict=True):
             picture = runs.image(each.image) if answer[0].level == "pixels" else None
@@ -189,7 +201,7 @@ class SaliencyTask(Task):
                 rows.append(SaliencyRow(_titles()[name], [answer[place]], changed))
             blocks.append(SaliencyBlock(picture, f"image {each.image}", rows, each.shown))
             level = answer[0].level
-        return {"saliency.png": draw_saliency(blocks, [runs.names], note_of(level))}
+        return draw_saliency(blocks, [runs.names], note_of(level))
 
     def _pictured(self, context: Context, fold: Fold) -> Iterator["_ImageTexts"]:
         captions, attacks = [context.split.captions[row] for row in fold.captions], self._attacks(context)

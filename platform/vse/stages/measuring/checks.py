@@ -88,6 +88,11 @@ def check_measure(
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
+    sizes = dict[str, Size]()
+    for config, described in zip(configs, records, strict=True):
+        for split in dict.fromkeys(options.splits):
+            name, size = size_in(config, described, split, options)
+            sizes.setdefault(name, size)
     subject = Subject(
         grid=lambda: _one_view(configs[0]),
         pictures=lambda: _transform(configs[0]) is not None,
@@ -95,17 +100,13 @@ def check_measure(
         source=source_of(configs[0].data) if options.on else source,
         records=records[0],
         own_data=not options.on,
+        splits=options.splits,
     )
     requested = {name: options.task(name) for name in dict.fromkeys(tasks)}
     missing = {name: needs for name, task in requested.items() if (needs := task.missing(subject))}
     kept = {name: task for name, task in requested.items() if name not in missing}
     if not kept:
         raise InputError("; ".join(f"tasks={name}: n/a: needs {needs}" for name, needs in missing.items()))
-    sizes = dict[str, Size]()
-    for config, described in zip(configs, records, strict=True):
-        for split in dict.fromkeys(options.splits):
-            name, size = size_in(config, described, split, options)
-            sizes.setdefault(name, size)
     for task in kept.values():
         task.check(records[0])
         for key, source in task.word_sources:

@@ -22,7 +22,7 @@ from vse.errors import Diverged, InputError
 from vse.evaluation import tasks
 from vse.evaluation.outcomes import Outcomes, pack, rows_of, unpack
 from vse.evaluation.statistics import Effect, Sample, bootstrap_all
-from vse.evaluation.task import Scope, Task, measured
+from vse.evaluation.task import Context, Scope, Task, measured
 from vse.evaluation.work import Arrays, Work
 from vse.stages.measuring.context import context_of
 from vse.stages.measuring.encoding import encoder_for
@@ -236,15 +236,25 @@ def measures_file(task: str, digits: str) -> str:
     return f"measures-{task}-{digits}.json"
 
 
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """What a task has measured so far: values by label and metric, rows of the table of outcomes, and pictures."""
+
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    rows: list[Any] = field(default_factory=list)
+    pictures: dict[str, bytes] = field(default_factory=dict)
+
+
 def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dict[str, TaskMeasures]:
-    """Measure some tasks, and store the results of each in its own file."""
-    members, options = plan.members, plan.options
+    """Measure some tasks, and store the results of each in its own file when it ends.
+
+    If a task raises InputError, the other tasks are measured before that error is raised.
+    """
+    members = plan.members
     for member in members.each:
         member.trained.to(plan.device)
-    values: dict[str, dict[str, dict[str, float]]] = {name: {} for name in left}
-    files: dict[str, dict[str, bytes]] = {name: {} for name in left}
-    rows: dict[str, list[Any]] = {name: [] for name in left}
-    kept, encoder = list[ShardedScores](), encoder_for(plan)
+    results, refused = {name: _Results() for name in left}, dict[str, InputError]()
+    finished, sharded, encoder = dict[str, TaskMeasures](), list[ShardedScores](), encoder_for(plan)
     of_split = {name: task for name, task in left.items() if task.scope is not Scope.DATA}
     for part in (*(plan.parts if of_split else ()), *([members.data_set()] if len(of_split) < len(left) else ())):
         here = {name: task for name, task in left.items() if (task.scope is Scope.DATA) == (not part.name)}
@@ -253,40 +263,48 @@ def _measure(plan: MeasurePlan, left: Mapping[str, Task], folder: Folder) -> dic
             context = context_of(plan, part, here, seen)
             context.encoder = encoder
             context.shards = shards = shards_for(plan, context, folder.child("shards"))
-            kept += [] if shards is None else [shards]
-            for name, task in here.items():
-                label = label_of(task, part.name, options)
+            sharded += [] if shards is None else [shards]
+            for name in [name for name in here if name not in refused]:
                 try:
-                    values[name][label], pictures, queries = measured(task, context)
-                except Diverged as error:
-                    raise Diverged(f"run={members.names}: {error}") from None
-                rows[name] += rows_of(queries, part, label)
-                where = f"{name}-{plan.digits(name)}-{label.replace('/', '-')}"
-                files[name] |= {f"{where}-{picture}": data for picture, data in pictures.items()}
-    results = {name: _keep(plan, name, folder, values[name], rows[name], files[name]) for name in left}
-    for shards in kept:
+                    _measure_part(plan, name, context, results[name])
+                except InputError as error:
+                    refused[name] = error
+                    log.warning("tasks=%s: ends without numbers: %s", name, error)
+                    continue
+                if not part.name or part is plan.parts[-1]:
+                    finished[name] = _keep(plan, name, folder, results[name])
+    for shards in sharded:
         shards.forget()
     log.info("measured on %s", _device_name(plan.device))
-    return results
+    if refused:
+        raise next(iter(refused.values()))
+    return finished
+
+
+def _measure_part(plan: MeasurePlan, name: str, context: Context, results: _Results) -> None:
+    """Add what a task measures of a split or of the data set. Raises Diverged with the name of the run."""
+    task, part = plan.tasks[name], context.split
+    label = label_of(task, part.name, plan.options)
+    try:
+        results.values[label], pictures, queries = measured(task, context)
+    except Diverged as error:
+        raise Diverged(f"run={plan.members.names}: {error}") from None
+    results.rows.extend(rows_of(queries, part, label))
+    where = f"{name}-{plan.digits(name)}-{label.replace('/', '-')}"
+    results.pictures.update({f"{where}-{picture}": data for picture, data in pictures.items()})
 
 
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
 
 
-def _keep(
-    plan: MeasurePlan,
-    name: str,
-    folder: Folder,
-    values: dict[str, dict[str, float]],
-    rows: list[Any],
-    pictures: dict[str, bytes],
-) -> TaskMeasures:
+def _keep(plan: MeasurePlan, name: str, folder: Folder, results: _Results) -> TaskMeasures:
     """Write the results of a task: files first, then the numbers, which name them."""
-    digits, outcomes, table, files = plan.digits(name), dict[str, Outcomes](), "", dict(pictures)
-    if rows:
+    digits, outcomes, table = plan.digits(name), dict[str, Outcomes](), ""
+    values, files = results.values, dict(results.pictures)
+    if results.rows:
         table = f"outcomes-{name}-{digits}.parquet"
-        files[table] = pack(rows, plan.fingerprints_of(name))
+        files[table] = pack(results.rows, plan.fingerprints_of(name))
         outcomes, _ = unpack(files[table])
     for file, data in files.items():
         folder.write_bytes(file, data)
@@ -313,7 +331,7 @@ def _keep(
         outcomes=outcomes,
         intervals=intervals,
         table=table,
-        pictures=tuple(pictures),
+        pictures=tuple(results.pictures),
         met=content["met"],
     )
 
