@@ -287,6 +287,7 @@ class Task(ABC):
     Attributes:
         Config: Its keys, below `measure.<task>`.
         needs: What a family or a data set must have.
+        not_empty: Keys of lists of which an empty one would leave nothing to measure, so that it is refused.
         scope: What `measure` gets at once.
         parsed: Whether `measure` reads parses of captions, so that they are made for every family.
         records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
@@ -298,6 +299,7 @@ class Task(ABC):
 
     Config: ClassVar[type[ComponentConfig]] = ComponentConfig
     needs: ClassVar[tuple[Capability, ...]] = ()
+    not_empty: ClassVar[tuple[str, ...]] = ()
     scope: ClassVar[Scope] = Scope.PROTOCOL
     parsed: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False

@@ -15,7 +15,7 @@ from vse.evaluation.protocol import Protocol
 from vse.evaluation.saliency import Saliency, changed_words
 from vse.evaluation.task import AdversarialTexts, Context, Subject, UnitValues, measured
 from vse.evaluation.tasks.contrast import VSEC
-from vse.evaluation.tasks.saliency import BY_VECTORS, SaliencyTask
+from vse.evaluation.tasks.saliency import BY_VECTORS, PIXELS, SaliencyTask
 from vse.text.components import Components, Object
 
 NOUNS = {"dog", "cat", "ball", "man", "tree", "sea"}
@@ -173,6 +173,16 @@ def test_a_score_by_ids_of_words_has_no_saliency(aggregation: str, needs: str) -
     family = make_family("univse", synthetic(seed=7, images=8).context, aggregation=aggregation)
     records = context_of().runs.records
     assert SaliencyTask().missing(Subject((family,), Scenes, records, own_data=True)) == needs
+
+
+@pytest.mark.parametrize(("pictures", "boxes"), [(True, True), (True, False), (False, True)])
+def test_without_attacks_pixels_are_needed(pictures: bool, boxes: bool) -> None:
+    family = make_family("vsepp", synthetic(seed=7, images=8).context)
+    records = context_of(boxes=boxes).runs.records
+    subject = Subject((family,), Scenes, records, own_data=True, pictures=lambda: pictures)
+    assert SaliencyTask().missing(subject) == ""
+    lacks = SaliencyTask(SaliencyTask.Config(attacks=())).missing(subject)
+    assert lacks == ("" if pictures and boxes else PIXELS.name)
 
 
 def test_words_are_left_out_of_families_that_read_none() -> None:

@@ -33,6 +33,7 @@ class AlphaCurveTask(Task):
 
     config: Config
     needs = (ONE_RUN, ALPHA)
+    not_empty = ("alphas",)
     portable = True
 
     @property

@@ -69,6 +69,7 @@ class AttacksTask(Task):
         )
 
     config: Config
+    not_empty = ("words",)
     records_queries = True
     config_in_names = True
     portable = True

@@ -29,6 +29,7 @@ class VSECTask(Task):
 
     Config = ContrastConfig
     config_in_names = True
+    not_empty = ("words",)
     portable = True
     config: ContrastConfig
 

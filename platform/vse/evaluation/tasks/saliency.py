@@ -12,7 +12,7 @@ from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.vsec.evaluation_sets import set_paradigms
 from vse.config import knob
 from vse.data.keyed import permutation
-from vse.data.records import Box, Caption
+from vse.data.records import Box, Caption, Records
 from vse.errors import InputError
 from vse.evaluation.box_phrases import category_nouns
 from vse.evaluation.metrics import Metric, mean_over_folds
@@ -20,18 +20,23 @@ from vse.evaluation.protocol import Fold
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.saliency import Saliency, changed_words, mass_inside
 from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_saliency
-from vse.evaluation.task import ONE_RUN, Capability, Context, Runs, SaliencyQuery, Task
+from vse.evaluation.task import ONE_RUN, Capability, Context, Runs, SaliencyQuery, Subject, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.registry import ComponentConfig, register
 
 log = logging.getLogger(__name__)
 
-SALIENT = Capability(
-    "word vectors, or a backbone whose pixels can be differentiated and images with captions and boxes",
+PIXELS = Capability(
+    "a backbone whose pixels can be differentiated and images with captions and boxes",
     lambda subject: (
-        any(family.inputs.states or not family.inputs.sentence for family in subject.families)
-        or (any(each.image in subject.records.boxes for each in subject.records.captions) and subject.pictures())
+        any(each.image in subject.records.boxes for each in subject.records.captions) and subject.pictures()
+    ),
+)
+SALIENT = Capability(
+    f"word vectors, or {PIXELS.name}",
+    lambda subject: (
+        any(family.inputs.states or not family.inputs.sentence for family in subject.families) or PIXELS.of(subject)
     ),
 )
 BY_VECTORS = Capability(
@@ -82,6 +87,18 @@ class SaliencyTask(Task):
     parsed = True
     records_queries = True
     revision = 2  # 2: words before only where words are replaced one for one
+
+    def missing(self, subject: Subject) -> str:
+        """Also pixels, if no words are measured."""
+        lacks = super().missing(subject)
+        return lacks or ("" if self.config.attacks or PIXELS.of(subject) else PIXELS.name)
+
+    def check(self, records: Records) -> None:
+        if not self.config.attacks and self.config.level == "features":
+            raise InputError(
+                "measure.saliency.attacks=: name one or more of contrast, attacks; measure.saliency.level=features "
+                "measures nothing else"
+            )
 
     @property
     def adversaries(self) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,8 @@
 """What can be known of a measurement before features, parses or adversaries are made, by jobs and their dry runs."""
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from vse import registry
@@ -88,6 +88,8 @@ def check_measure(
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
+    requested = {name: options.task(name) for name in dict.fromkeys(tasks)}
+    _check_lists(requested, options, records[0])
     sizes = dict[str, Size]()
     for config, described in zip(configs, records, strict=True):
         for split in dict.fromkeys(options.splits):
@@ -102,7 +104,6 @@ def check_measure(
         own_data=not options.on,
         splits=options.splits,
     )
-    requested = {name: options.task(name) for name in dict.fromkeys(tasks)}
     missing = {name: needs for name, task in requested.items() if (needs := task.missing(subject))}
     kept = {name: task for name, task in requested.items() if name not in missing}
     if not kept:
@@ -115,6 +116,19 @@ def check_measure(
     for config, described in zip(configs, records, strict=True):
         _check_stages(config, described, workspace, request, options)
     return request
+
+
+def _check_lists(tasks: Mapping[str, Task], options: SharedOptions, records: Records) -> None:
+    """Raises InputError for an empty list that leaves nothing to measure."""
+    if not options.splits:
+        raise InputError(f"measure.splits=: name one or more of {', '.join(records.split_names)}")
+    for name, task in tasks.items():
+        specs = {spec.name: spec for spec in fields(task.config)}
+        for key in task.not_empty:
+            if not getattr(task.config, key):
+                choices = specs[key].metadata.get("choices") or ()
+                expected = f" of {', '.join(choices)}" if choices else " values"
+                raise InputError(f"measure.{name}.{key}=: name one or more{expected}")
 
 
 def _one_view(config: RunConfig) -> bool:

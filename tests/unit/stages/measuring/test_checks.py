@@ -34,6 +34,23 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {  # `tasks` and keys
     "no files": ({"tasks": ["caption_pairs"]}, r"measure\.caption_pairs\.files=: name files"),
     "task": ({"tasks": ["retrieval", "atacks"]}, r"^tasks=atacks: unknown; did you mean attacks\?"),
     "no task": ({"tasks": [""]}, "^tasks=: unknown; expected one of retrieval, attacks, "),
+    "no splits": ({"splits": ()}, r"^measure\.splits=: name one or more of train, val, test, shifted$"),
+    "no words": (
+        {"attacks__words": ()},
+        r"^measure\.attacks\.words=: name one or more of shared, disjoint, published$",
+    ),
+    "no words of VSE-C": (
+        {"tasks": ["retrieval", "own_pools"], "own_pools__words": ()},
+        r"^measure\.own_pools\.words=: name one or more of shared, disjoint, all$",
+    ),
+    "no alphas": (
+        {"tasks": ["retrieval", "alpha_curve"], "alpha_curve__alphas": ()},
+        r"^measure\.alpha_curve\.alphas=: name one or more values$",
+    ),
+    "no attacks": (
+        {"tasks": ["saliency"], "saliency__attacks": (), "saliency__level": "features"},
+        r"^measure\.saliency\.attacks=: name one or more of contrast, attacks; .*level=features measures nothing else$",
+    ),
     "device": ({"device": "cuda"}, "measure.device=cuda: torch finds no GPU"),
     "parser": ({}, "^text.parser.pipeline=en_core_web_xx: neither"),
 }
