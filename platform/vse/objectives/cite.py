@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vse.config import knob
+from vse.objectives.hinge import ABOUT_MASK, MASKS
 from vse.objectives.jwae import JWAELoss
 from vse.objectives.logistic import Logistic
 from vse.objectives.objective import BATCH_NEGATIVES, LISTED, Encoded
@@ -67,6 +68,7 @@ class JWAECITELoss(JWAELoss):
         match: str = knob("mse", "squared error (eq. 8)", choices=("mse",))
         logistic: float = knob(1.0, "weight of CITE's logistic loss (ours)", low=0)
         l1: float = L1
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="batch_negatives=true logistic>0")
         batch_negatives: bool = BATCH_NEGATIVES
 
     def __init__(self, config: "JWAECITELoss.Config") -> None:

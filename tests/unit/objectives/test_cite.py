@@ -1,12 +1,18 @@
 """CITE against a formula written by hand: value and gradient."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from tests.synthetic import make_family, make_objective, synthetic
+from vse.config import override
+from vse.errors import InputError
 from vse.models import cite
+from vse.presets import preset
+from vse.training.effects import check_effects
 from vse.training.step import step_losses
 
 DATA = synthetic(seed=5, images=6)
@@ -70,6 +76,21 @@ def test_loss_and_gradient_of_cite():
     for name, parameter in family.named_parameters():
         torch.testing.assert_close(found[name], parameter.grad, msg=name)
         assert found[name].abs().sum() > 0, name
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"), [({}, ""), ({"objective.logistic": 0.0}, "it needs objective.logistic>0")]
+)
+def test_the_mask_of_jwae_cite_is_of_its_logistic_loss(changes, said):
+    config = override(preset("jwae_mse_cite_localisation_small"), {"objective.mask": "none", **changes})
+    with pytest.raises(InputError, match=said) if said else contextlib.nullcontext():
+        check_effects(config, ["objective.mask"])
+    family = make_family("jwae_cite", DATA.context)
+    losses = {}
+    for mask in ("same", "none"):
+        objective = make_objective("jwae_cite", "jwae_cite", mask=mask)
+        losses[mask] = step_losses(family, objective, DATA.collator(family, objective)(np.arange(8), 1), 0)[1]
+    assert {name for name in losses["same"] if losses["same"][name] != losses["none"][name]} == {"logistic"}
 
 
 def test_jwae_cite_adds_the_losses_of_both():
