@@ -102,6 +102,16 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, content: str, line: str) -> No
         task(classes=str(file)).check(Records("made up", images, ()))
 
 
+@pytest.mark.parametrize(
+    ("content", "line"), [("[" * 100_000, "is nested too deeply"), ('{"classes": [', r"is not complete JSON \(line 1")]
+)
+def test_a_file_that_is_no_json_is_one_line(tmp_path: Path, content: str, line: str) -> None:
+    file = tmp_path / "classes.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match=rf"classes\.json: {line}"):
+        task(classes=str(file)).check(Records("made up", (), ()))
+
+
 def test_a_template_without_a_place_is_one_line() -> None:
     with pytest.raises(InputError, match=r"^measure\.zero_shot\.templates=a dog: needs \{\} once"):
         task(templates=("a dog",)).check(Records("made up", (), ()))

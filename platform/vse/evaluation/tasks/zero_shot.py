@@ -1,6 +1,5 @@
 """Zero-shot classification (Radford et al., ICML 2021): images by class names put into sentences."""
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vse.config import knob
+from vse.data.reading import read_json
 from vse.data.records import Records
 from vse.errors import Diverged, InputError
 from vse.evaluation.metrics import Metric, mean_over_folds
@@ -19,7 +19,6 @@ from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import slice_items, spans
 from vse.evaluation.task import Context, Subject, Task
 from vse.registry import ComponentConfig, register
-from vse.storage import user_files as named_files
 
 NUMBERS = (1, 5)
 IMAGES_AT_ONCE = 512
@@ -170,10 +169,10 @@ def read_classes(file: str, where: str) -> tuple[tuple[str, ...], Mapping[str, t
         where: begins a message.
 
     Raises:
-        InputError: the file has another form, or an image has a class that is not listed.
+        InputError: the file cannot be read or has another form, or an image has a class that is not listed.
     """
+    content = read_json(file)
     try:
-        content = json.loads(named_files.read(file))
         classes, images = content["classes"], content["images"]
         labels = {str(id_): (each,) if isinstance(each, str) else tuple(each) for id_, each in images.items()}
         right = bool(classes) and all(isinstance(name, str) and name for name in classes)
