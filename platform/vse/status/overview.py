@@ -13,6 +13,7 @@ from typing import Literal
 from vse.errors import InputError
 from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
+from vse.storage.object_store import Info
 from vse.storage.parallel_reads import read_each
 from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
 from vse.sweeps.progress import read_sweep_progress
@@ -109,13 +110,13 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
     """
     if not workspace.root.exists():
         raise InputError(f"--workspace {workspace.root}: no such workspace")
-    now, journals, spooled = time.time(), list[tuple[str, Folder, str]](), 0
+    now, journals, spooled = time.time(), list[tuple[str, Folder, Info]](), 0
     shipper = Shipper(workspace.root.uri, tracking)
     ships_here = shipper.ships_here
     for key, folder, info, waiting in shipper.survey():
         spooled += waiting and ships_here
         if key.count("/") == 1:  # trials have their row in the sweep's ledger
-            journals.append((key, folder, info.tag))
+            journals.append((key, folder, info))
     contents = _contents(workspace, journals, {} if cache is None else cache)
     runs = {key: content for key, content in contents.items() if key.startswith("runs/")}
     rows = [_run(content, now) for content in runs.values()]
@@ -139,20 +140,29 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
 
 
 def _contents(
-    workspace: Workspace, journals: list[tuple[str, Folder, str]], cache: JournalCache
+    workspace: Workspace, journals: list[tuple[str, Folder, Info]], cache: JournalCache
 ) -> dict[str, JournalState]:
-    """The content of journals, given as (key, folder, tag). Brings `cache` up to date."""
+    """The content of journals, given as (key, folder, file). Brings `cache` up to date."""
 
-    def read(each: tuple[str, Folder, str]) -> tuple[str, JournalState]:
-        key, folder, tag = each
+    def read(each: tuple[str, Folder, Info]) -> tuple[str, JournalState]:
+        key, folder, info = each
         before = cache.get(key)
-        return before if before and before[0] == tag else (tag, journal.parse(folder.read_bytes(journal.FILE_NAME)))
+        return before if before and before[0] == info.tag else (info.tag, _content(folder, info))
 
     keys = [key for key, _, _ in journals]
     contents = dict(zip(keys, read_each(workspace.root, read, journals), strict=True))
     cache.clear()
     cache.update(contents)
     return {key: content for key, (_, content) in contents.items()}
+
+
+def _content(folder: Folder, info: Info) -> JournalState:
+    """The content of a journal. If its first record is damaged, the folder gives the name, and the file the time."""
+    content = journal.parse(folder.read_bytes(journal.FILE_NAME))
+    if not content.run:
+        content.name, content.started = folder.name, round(1000 * info.written)
+        content.notes.append("; ".join([*content.notes[-1:], f"{journal.FILE_NAME} is damaged: it has no start"]))
+    return content
 
 
 def _run(content: JournalState, now: float) -> StatusRow:
@@ -193,7 +203,7 @@ def _last_sign(content: JournalState) -> float:
 def _sweep(ledger: Ledger, content: JournalState, now: float, inside: Sequence[StatusRow]) -> StatusRow:
     """The row of a sweep whose trainings have the rows `inside`."""
     progress, states = read_sweep_progress(ledger.folder), ledger.states
-    age = now - max(_last_sign(content), progress.time if progress else 0)
+    age = now - (max(_last_sign(content), progress.time if progress else 0) or ledger.folder.last_written())
     note = f"{states['failed']} failed" if states["failed"] else ""
     name, done = ledger.folder.name, states["finished"]
     row = StatusRow(kind="sweep", name=name, state="running", done=done, unit="trials", note=note, age=age)

@@ -271,6 +271,35 @@ def test_damaged_and_empty_workspaces(living: Path, place: Path, tmp_path: Path)
         read_status(Workspace.open(str(tmp_path / "absent")))
 
 
+@pytest.mark.parametrize("damage", [b"", b"\0" * 300 + b"\n", b"[1, 2]\n"])
+def test_a_damaged_journal_has_a_name_a_note_and_the_age_of_its_file(living: Path, damage: bytes) -> None:
+    then = time.time() - 7200
+    for folder in (living / "runs" / "run-s0", living / "sweeps" / SWEEP):
+        (folder / "journal.jsonl").write_bytes(damage)
+        os.utime(folder / "journal.jsonl", (then, then))
+    (living / "sweeps" / SWEEP / "progress.json").unlink()
+    found = lines(living)
+    assert found["run-s0"].note == "journal.jsonl is damaged: it has no start"
+    assert {found[name].state for name in ("run-s0", SWEEP)} == {"silent"}
+    assert [found[name].age for name in ("run-s0", SWEEP)] == pytest.approx([7200, 7200], abs=60)
+    assert "" not in found
+
+
+def test_a_journal_without_its_first_record_keeps_the_others(living: Path) -> None:
+    book = living / "runs" / "run-s1" / "journal.jsonl"
+    book.write_bytes(b"\0" + book.read_bytes()[1:])
+    line = lines(living)["run-s1"]
+    assert (line.state, line.done, line.score) == ("failed", 1, 99.0)
+    assert line.note == "RuntimeError: CUDA out of memory; journal.jsonl is damaged: it has no start"
+
+
+def test_a_sweep_without_a_journal_is_as_old_as_its_files(living: Path) -> None:
+    folder = living / "sweeps" / SWEEP
+    for name in ("journal.jsonl", "progress.json"):
+        (folder / name).unlink()
+    assert lines(living)[SWEEP].age < 60
+
+
 def test_reading_writes_nothing(living: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in living.rglob("*")}
     read_status(Workspace.open(str(living)))
