@@ -27,10 +27,18 @@ def facts(workspace: str) -> dict[str, Any]:
         "versions": versions(),
         "gpus": gpus(),
         "cuda": _cuda() if gpus() else "",
-        "disk": {path: shutil.disk_usage(path).free / _GIB for path in (os.path.expanduser("~"), "/tmp")},
+        "disk": {path: _free(path) for path in (os.path.expanduser("~"), "/tmp")},
         "shared": shutil.disk_usage("/dev/shm").free / _GIB if os.path.isdir("/dev/shm") else None,
         "workspace": _unwritable(workspace),
     }
+
+
+def _free(path: str) -> float | None:
+    """GiB free on the disk of a folder; None if the folder is missing, as the home of some users in containers."""
+    try:
+        return shutil.disk_usage(path).free / _GIB
+    except OSError:
+        return None
 
 
 def _unwritable(workspace: str) -> str:
@@ -78,10 +86,7 @@ def judge(where: str, node: Mapping[str, Any], expected: Mapping[str, str], ray_
             problem = f"Ray offers {ray_gpus:g} of {len(names)}"
         text = f"{len(names)} x {names[0]}, CUDA computes"
         yield Check.of("GPUs", where, not problem, text, f"{names[0]}: {problem}")
-    fullest = min(node["disk"], key=node["disk"].__getitem__)
-    free = node["disk"][fullest]
-    text = f"{free:.0f} GiB free in {fullest}"
-    yield Check.of("disk", where, free >= MIN_DISK, text, f"{text}, at least {MIN_DISK:g} are needed")
+    yield _disk(where, node["disk"])
     shared = node["shared"]
     if shared is None:
         yield Check("shared memory", where, "not checked", "this system has no /dev/shm")
@@ -89,6 +94,18 @@ def judge(where: str, node: Mapping[str, Any], expected: Mapping[str, str], ray_
         text = f"{shared:.1f} GiB free in /dev/shm"
         yield Check.of("shared memory", where, shared >= MIN_SHARED, text, f"{text}; give containers --shm-size")
     yield Check.of("workspace", where, not node["workspace"], "written to and removed again", node["workspace"])
+
+
+def _disk(where: str, disk: Mapping[str, float | None]) -> Check:
+    """The check of the fullest disk; folders that are missing are named."""
+    missing = "".join(f"; {path} does not exist or cannot be read" for path, free in disk.items() if free is None)
+    sizes = {path: free for path, free in disk.items() if free is not None}
+    if not sizes:
+        return Check("disk", where, "not checked", missing.removeprefix("; "))
+    fullest = min(sizes, key=sizes.__getitem__)
+    text = f"{sizes[fullest]:.0f} GiB free in {fullest}"
+    problem = f"{text}, at least {MIN_DISK:g} are needed{missing}"
+    return Check.of("disk", where, sizes[fullest] >= MIN_DISK, text + missing, problem)
 
 
 def check_this_machine(workspace: str) -> list[Check]:

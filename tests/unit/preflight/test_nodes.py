@@ -61,6 +61,27 @@ def test_facts_of_this_machine(tmp_path: Path) -> None:
     assert {check.where for check in check_this_machine(str(tmp_path / "w"))} == {"this machine"}
 
 
+@pytest.mark.parametrize(
+    ("disk", "state", "words"),
+    [
+        ({"/nonexistent": None, "/tmp": 50.0}, "ok", "50 GiB free in /tmp; /nonexistent does not exist or cannot be"),
+        ({"/nonexistent": None, "/tmp": 3.0}, "problem", "3 GiB free in /tmp, at least 10 are needed; /nonexistent"),
+        ({"/nonexistent": None, "/tmp": None}, "not checked", "/nonexistent does not exist or cannot be read; /tmp"),
+    ],
+)
+def test_missing_folders_are_named(disk: dict[str, float | None], state: str, words: str) -> None:
+    (check,) = [check for check in judge("n", {**GOOD, "disk": disk}, EXPECTED, 1) if check.what == "disk"]
+    assert check.state == state
+    assert check.detail.startswith(words)
+
+
+def test_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nonexistent")
+    disk = facts(str(tmp_path / "w"))["disk"]
+    assert disk["/nonexistent"] is None
+    assert disk["/tmp"] > 0
+
+
 def test_skew_is_found_within_its_uncertainty() -> None:
     def ahead() -> float:
         time.sleep(0.002)
