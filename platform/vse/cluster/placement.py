@@ -1,15 +1,17 @@
 """The capacity of a machine or cluster, and the refusal of requests beyond it before any Ray process starts."""
 
+import contextlib
 import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from vse.cluster.capacity import Capacity, NodeKind, joined, launched_plan, listed, living, planned, up_for, wait_for
 from vse.cluster.runtime import Config, cluster_address, placement_seconds, running_ray, started_here
 from vse.errors import InputError, PlacementError
+from vse.storage.folder import Folder
 from vse.training.config import check_gpus
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import gpus, usable_cores
@@ -183,6 +185,17 @@ def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, An
     return results
 
 
+@contextlib.contextmanager
+def marker(root: Folder) -> Iterator[str]:
+    """The path of an empty file in a local folder while the body runs: a node that sees it sees this folder."""
+    name = f"marker-{uuid.uuid4().hex[:8]}"
+    root.write_bytes(name, b"")
+    try:
+        yield str(root.local(name))
+    finally:
+        root.delete(name)
+
+
 def check_shared(workspace: str) -> None:
     """Raise InputError if a node of a running cluster cannot see a local workspace, by a marker file."""
     import ray
@@ -190,11 +203,7 @@ def check_shared(workspace: str) -> None:
     root = Workspace.open(workspace).root
     if not root.is_local or sum(node["Alive"] for node in ray.nodes()) < 2:
         return
-    marker = f"marker-{uuid.uuid4().hex[:8]}"
-    root.write_bytes(marker, b"")
-    try:
-        seen_by = on_every_node(os.path.exists, str(root.local(marker)))
-    finally:
-        root.delete(marker)
+    with marker(root) as path:
+        seen_by = on_every_node(os.path.exists, path)
     if hosts := [host for host, seen in seen_by.items() if not seen]:
         raise InputError(f"--workspace {workspace}: node {hosts[0]} does not see this folder; name an s3:// address")

@@ -1,5 +1,6 @@
-"""Checks of every node: versions, GPUs, clock, free disk, shared memory, and whether it can write to the workspace."""
+"""Checks of every node: versions, GPUs, clock, free disk, shared memory, and whether it shares the workspace."""
 
+import contextlib
 import logging
 import os
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vse.cluster.capacity import Nodes, joined, listed, wait_for
+from vse.cluster.placement import marker
 from vse.errors import InputError, first_line
 from vse.preflight.checks import Check
 from vse.workspace.layout import Workspace
@@ -21,15 +23,20 @@ MIN_SHARED = 0.25  # GiB; the smallest object store that jobs ask for
 _GIB = 2**30
 
 
-def facts(workspace: str) -> dict[str, Any]:
-    """The state of the node that this process runs on, as plain data."""
+def facts(workspace: str, marker_path: str = "") -> dict[str, Any]:
+    """The state of the node that this process runs on, as plain data.
+
+    Args:
+        workspace: URI of the workspace.
+        marker_path: path of a file there that this node must see, because another node wrote it; empty for none.
+    """
     return {
         "versions": versions(),
         "gpus": gpus(),
         "cuda": _cuda() if gpus() else "",
         "disk": {path: _free(path) for path in (os.path.expanduser("~"), "/tmp")},
         "shared": shutil.disk_usage("/dev/shm").free / _GIB if os.path.isdir("/dev/shm") else None,
-        "workspace": _unwritable(workspace),
+        "workspace": _unwritable(workspace) or _unseen(workspace, marker_path),
     }
 
 
@@ -47,6 +54,12 @@ def _unwritable(workspace: str) -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def _unseen(workspace: str, marker_path: str) -> str:
+    if not marker_path or os.path.exists(marker_path):
+        return ""
+    return f"{workspace}: this node does not see this folder; name an s3:// address, or share the folder over NFS"
 
 
 def _cuda() -> str:
@@ -126,18 +139,29 @@ def check_nodes(workspace: str, wait: float = 300.0) -> list[Check]:
         for node in nodes
     ]
     checks: list[Check] = []
-    for node, probe in zip(nodes, probes, strict=True):
-        where = node["NodeManagerAddress"]
-        try:
-            state: Any = ray.get(probe.facts.remote(workspace), timeout=wait)
-            skew, uncertainty = _skew(lambda probe=probe: ray.get(probe.clock.remote(), timeout=wait))
-        except RayError as error:
-            checks.append(Check("node", where, "problem", f"does not answer ({first_line(error)})"))
-            continue
-        checks += judge(where, state, versions(), float(node["Resources"].get("GPU", 0)))
-        text, passed = f"{skew:+.3f} s from the head's, ± {uncertainty:.3f}", abs(skew) - uncertainty <= MAX_SKEW
-        checks.append(Check.of("clock", where, passed, text, f"{text}; let chrony or ntpd set it"))
+    with _marker(workspace, len(nodes)) as marker_path:
+        for node, probe in zip(nodes, probes, strict=True):
+            where = node["NodeManagerAddress"]
+            try:
+                state: Any = ray.get(probe.facts.remote(workspace, marker_path), timeout=wait)
+                skew, uncertainty = _skew(lambda probe=probe: ray.get(probe.clock.remote(), timeout=wait))
+            except RayError as error:
+                checks.append(Check("node", where, "problem", f"does not answer ({first_line(error)})"))
+                continue
+            checks += judge(where, state, versions(), float(node["Resources"].get("GPU", 0)))
+            text, passed = f"{skew:+.3f} s from the head's, ± {uncertainty:.3f}", abs(skew) - uncertainty <= MAX_SKEW
+            checks.append(Check.of("clock", where, passed, text, f"{text}; let chrony or ntpd set it"))
     return checks
+
+
+def _marker(workspace: str, nodes: int) -> contextlib.AbstractContextManager[str]:
+    """A file that all nodes must see, of a local workspace and several nodes; else an empty path.
+
+    If this process cannot write there, each node reports the folder, and there is no file to look for.
+    """
+    root = Workspace.open(workspace).root
+    shares = root.is_local and nodes > 1 and not _unwritable(workspace)
+    return marker(root) if shares else contextlib.nullcontext("")
 
 
 def check_hosts(plan: Mapping[str, Any], nodes: Nodes, wait: float = 0.0) -> list[Check]:
@@ -154,8 +178,8 @@ def check_hosts(plan: Mapping[str, Any], nodes: Nodes, wait: float = 0.0) -> lis
 class _Probe:
     """An actor on the node that is checked."""
 
-    def facts(self, workspace: str) -> dict[str, Any]:
-        return facts(workspace)
+    def facts(self, workspace: str, marker_path: str) -> dict[str, Any]:
+        return facts(workspace, marker_path)
 
     def clock(self) -> float:
         return time.time()

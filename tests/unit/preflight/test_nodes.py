@@ -3,11 +3,12 @@
 import re
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from vse.preflight.nodes import _skew, check_this_machine, facts, judge
+from vse.preflight.nodes import _skew, check_nodes, check_this_machine, facts, judge
 from vse.workspace.provenance import versions
 
 GOOD: dict[str, Any] = {
@@ -80,6 +81,49 @@ def test_a_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     disk = facts(str(tmp_path / "w"))["disk"]
     assert disk["/nonexistent"] is None
     assert disk["/tmp"] > 0
+
+
+@pytest.fixture
+def two_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ray with two nodes; the second one has `elsewhere` where the first has `head`, if that is in a path."""
+    import ray
+
+    nodes = [
+        {"NodeID": 56 * digit, "NodeManagerAddress": f"10.0.0.{digit}", "Alive": True, "Resources": {}}
+        for digit in "12"
+    ]
+
+    def probe(second: bool) -> SimpleNamespace:
+        def there(path: str) -> str:
+            return path.replace(f"{tmp_path}/head", f"{tmp_path}/elsewhere") if second else path
+
+        of_node = SimpleNamespace(remote=lambda *paths: facts(*map(there, paths)))
+        return SimpleNamespace(facts=of_node, clock=SimpleNamespace(remote=time.time))
+
+    def options(scheduling_strategy: Any) -> SimpleNamespace:
+        second = scheduling_strategy.node_id == nodes[1]["NodeID"]
+        return SimpleNamespace(remote=lambda: probe(second))
+
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
+    monkeypatch.setattr(ray, "remote", lambda **_: lambda _: SimpleNamespace(options=options))
+
+
+@pytest.mark.usefixtures("two_nodes")
+def test_a_workspace_that_nodes_do_not_share_is_a_problem(tmp_path: Path) -> None:
+    def rows(workspace: Path) -> dict[str, tuple[str, str]]:
+        checks = check_nodes(str(workspace))
+        return {check.where: (check.state, check.detail) for check in checks if check.what == "workspace"}
+
+    apart = rows(tmp_path / "head")
+    assert apart["10.0.0.1"][0] == "ok"
+    state, detail = apart["10.0.0.2"]
+    assert state == "problem"
+    assert "this node does not see this folder; name an s3:// address" in detail
+    assert {state for state, _ in rows(tmp_path / "shared").values()} == {"ok"}
+    assert [*(tmp_path / "head").iterdir()] == [*(tmp_path / "shared").iterdir()] == []
+    (tmp_path / "file").write_text("")
+    assert {state for state, _ in rows(tmp_path / "file" / "w").values()} == {"problem"}
 
 
 def test_skew_is_found_within_its_uncertainty() -> None:
