@@ -6,7 +6,7 @@ from pathlib import Path
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
 from vse.errors import InputError
-from vse.storage.files import local_path
+from vse.storage.user_files import read
 from vse.studies.adversary_samples import SampleOptions, drawn, judged_by_source, listing, sheets
 from vse.studies.adversary_verdicts import from_json_lines, table, tally, to_json_lines
 from vse.workspace.layout import Workspace
@@ -22,14 +22,11 @@ def run(request: Request) -> str:
     outputs: dict[str, Path] = {}
     lines: list[str] = []
     if options.verdicts:
-        path = local_path(options.verdicts)
-        if not path.is_file():
-            raise InputError(f"verdicts={path}: no such file")
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read(options.verdicts).decode()
         except UnicodeDecodeError as error:
-            raise InputError(f"verdicts={path}: is not UTF-8 text (byte {error.start})") from None
-        rows = tally(from_json_lines(text, str(path)))
+            raise InputError(f"verdicts={options.verdicts}: is not UTF-8 text (byte {error.start})") from None
+        rows = tally(from_json_lines(text, options.verdicts))
         lines = table(rows)
         headline = {f"{row.sample}/{row.paradigm}".replace(" ", "_"): row.good.value for row in rows}
     elif (judged := judged_by_source(request.config, workspace, options)) is not None:

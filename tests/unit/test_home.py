@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from tests import photographs
+from tests.unit.text.lexicon import database
 from vse import registry
 from vse.adversaries.caption_pairs import read_pairs
 from vse.config import override
 from vse.storage import user_files as named_files
 from vse.studies import artefact_test as artefacts
 from vse.text.lexicon.concreteness import read_scores
+from vse.text.lexicon.wordnet import read_sense_counts, read_wordnet, single_words
 from vse.text.word_vector_training import read_captions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -64,6 +66,13 @@ def test_sources(home: Path, source: str, settings: dict[str, Any]) -> None:
 def test_files(home: Path, read: Callable[[str], Any], content: str) -> None:
     (home / "file.txt").write_text(content)
     read("~/tiny/file.txt")
+
+
+def test_a_wordnet_database(home: Path) -> None:
+    database.write(home)
+    assert read_wordnet("~/tiny").fingerprint == read_wordnet(str(home)).fingerprint
+    assert read_sense_counts("~/tiny") == read_sense_counts(str(home))
+    assert single_words("~/tiny") == single_words(str(home))
 
 
 def test_no_job_opens_an_option_without_expanding_it() -> None:

@@ -17,8 +17,7 @@ from typing import Any
 
 from vse.errors import InputError
 from vse.storage import columns
-from vse.storage.files import local_path
-from vse.storage.user_files import refuse_placeholder
+from vse.storage.user_files import file_name, local, refuse_placeholder
 from vse.text.tokens import nfc, without_web, words
 
 _COLUMNS = ("filename", "caption", "negative_caption")
@@ -84,7 +83,7 @@ def read_rewrites(path: str) -> tuple[Rewrite, ...]:
     for image, captions in data.items():
         if not all(isinstance(each, str) and each.strip() for each in captions):
             raise InputError(f"{path}, entry {image}: expected a list of captions")
-    category = local_path(path).stem
+    category = file_name(path).stem
     return tuple(
         Rewrite(image, number, nfc(without_web(caption)), category)
         for image, captions in data.items()
@@ -99,7 +98,7 @@ def read_pairs(path: str) -> tuple[CaptionPair, ...]:
     it the category is the file's name. Of VALSE's pairs those are read that its numbers are of: with `mturk`, at least
     two votes for the caption alone. Raises InputError naming file and entry.
     """
-    text, file = _read(path), local_path(path)
+    text, file = _read(path), file_name(path)
     ending = file.suffix.lower()
     rows = _tabular(text, path, tabs=ending == ".tsv") if ending in (".tsv", ".csv") else _json(text, path)
     pairs = tuple(_pair(row, where, path, file.stem) for where, row in rows if _voted(row, where, path))
@@ -121,7 +120,7 @@ def read_twins(path: str) -> tuple[tuple[CaptionPair, CaptionPair], ...]:
             raise InputError(f"{path}, {where}: expected texts for {', '.join(_TWINS)}")
         first, second, *captions = map(str, values)
         one, other = (nfc(without_web(caption)) for caption in captions)
-        stem = local_path(path).stem
+        stem = file_name(path).stem
         examples.append((CaptionPair(first, one, other, stem), CaptionPair(second, other, one, stem)))
     if not examples:
         raise InputError(f"{path}: holds no examples of two images and two captions")
@@ -131,7 +130,7 @@ def read_twins(path: str) -> tuple[tuple[CaptionPair, CaptionPair], ...]:
 def _read(path: str) -> str:
     refuse_placeholder(path)
     try:
-        return local_path(path).read_text(encoding="utf-8-sig")
+        return local(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
 

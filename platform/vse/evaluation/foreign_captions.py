@@ -1,12 +1,10 @@
 """Captions of data that a run was not trained on, without their images."""
 
-from pathlib import Path
-
 from vse import registry
 from vse.config import override
 from vse.data.source import recognise
 from vse.errors import InputError
-from vse.storage.files import local_path
+from vse.storage.user_files import file_name, is_file
 from vse.text.tokens import as_caption, words
 from vse.text.word_vector_training import read_captions
 
@@ -23,7 +21,7 @@ def read_foreign(path: str) -> tuple[str, ...]:
     Raises:
         InputError: The file is missing, damaged, or of no known format.
     """
-    if local_path(path).is_file() and Path(path).suffix.lower() in _DATA_SETS:
+    if is_file(path) and file_name(path).suffix.lower() in _DATA_SETS:
         name, keys = recognise(path)
         try:
             config = override(registry.component("source", name).Config(), keys)

@@ -132,10 +132,10 @@ def local_reads(
 
 def _knowledge(rules: ChangeRules) -> Iterator[Read]:
     """What workers read to tell which candidates are theirs."""
-    if rules.lexicon != SHIPPED:
+    if rules.lexicon != SHIPPED and not named_files.is_remote(rules.lexicon):
         folder = local_path(rules.lexicon).absolute()
         yield Read("text.contrast.lexicon", str(folder), tuple(str(folder / name) for name in NOUN_FILES))
-    if rules.concreteness:
+    if rules.concreteness and not named_files.is_remote(rules.concreteness):
         file = str(local_path(rules.concreteness).absolute())
         yield Read("text.contrast.concreteness", file, (file,))
 

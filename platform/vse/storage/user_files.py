@@ -13,7 +13,7 @@ import hashlib
 import io
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from vse.errors import InputError
@@ -30,6 +30,11 @@ _HOP = 1 << 16  # bytes fetched around each place of a file that is read in part
 def is_remote(address: str) -> bool:
     """Whether it is an s3:// address; everything else is a path of this machine."""
     return address.startswith("s3://")
+
+
+def file_name(address: str) -> PurePosixPath:
+    """The name of a file, for its stem and suffix: without folders, and without the options of an S3 address."""
+    return PurePosixPath(Folder.of_file(address)[1])
 
 
 def is_file(address: str) -> bool:

@@ -20,7 +20,7 @@ from vse.errors import InputError
 from vse.stages.attack import attack_split, contrast_split, first_of_each
 from vse.stages.describe import describe
 from vse.stages.parse import parse_dataset
-from vse.storage.files import local_path
+from vse.storage.user_files import is_file, local
 from vse.studies.artefact_measures import Row, Sample, measure
 from vse.studies.ngram_model import NgramModel
 from vse.text.vocabulary import build_vocabulary
@@ -120,10 +120,9 @@ def _attacks(
 
 def read_pairs(path: str) -> Iterator[Sample]:
     """Pairs of a file of JSON lines; raises InputError naming file and line for anything else."""
-    file = local_path(path)
-    if not file.is_file():
+    if not is_file(path):
         raise InputError(f"pairs={path}: no such file")
-    with file.open(encoding="utf-8") as lines:
+    with local(path).open(encoding="utf-8") as lines:
         yield from _parsed(lines, path)
 
 

@@ -4,7 +4,6 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.caption_pairs import read_pairs
@@ -14,6 +13,7 @@ from vse.adversaries.vsec.slots import Slot, change_of
 from vse.adversaries.vsec.words import ContrastWords
 from vse.errors import InputError
 from vse.stages.parse import parse_texts
+from vse.storage.user_files import file_name
 from vse.text.components import extract
 from vse.text.lexicon.compact import knowledge
 from vse.text.parse import Parse
@@ -32,7 +32,7 @@ class Page:
 
 def read_images(path: str) -> list[tuple[str, ...]]:
     """Captions of each image: SugarCrepe's JSON by file name, other files as captions of an image each."""
-    if Path(path).suffix.lower() != ".json":
+    if file_name(path).suffix.lower() != ".json":
         return [(caption,) for caption in read_captions(path)]
     images: dict[str, dict[str, None]] = {}
     for pair in read_pairs(path):

@@ -14,8 +14,7 @@ import numpy as np
 from vse.config import knob
 from vse.errors import InputError
 from vse.storage import columns
-from vse.storage.files import local_path
-from vse.storage.user_files import refuse_placeholder
+from vse.storage.user_files import is_file, local, refuse_placeholder
 from vse.text.tokens import nfc, without_web, words
 
 
@@ -40,9 +39,9 @@ def read_captions(path: str) -> Iterator[str]:
     damaged or has no such column, and the line if a row or an object is malformed.
     """
     refuse_placeholder(path)
-    file = local_path(path)
-    if not file.is_file():
+    if not is_file(path):
         raise InputError(f"{path}: no such file of captions")
+    file = local(path)
     name = file.name.lower()
     open_as, kind = gzip.open if name.endswith(".gz") else open, Path(name.removesuffix(".gz")).suffix
     columned = {".csv": ",", ".tsv": "\t"}.get(kind, "")

@@ -74,6 +74,11 @@ def test_what_the_driver_reads_alone_is_no_matter(tmp_path: Path) -> None:
     assert keys(override(preset("vsepp_tiny"), changes), tmp_path) == []  # it parses nothing
 
 
+def test_a_lexicon_on_s3_is_no_local_file(tmp_path: Path) -> None:
+    changes = {"text.contrast.lexicon": "s3://b/wordnet", "text.contrast.concreteness": "s3://b/scores.tsv"}
+    assert keys(override(preset("vsec_scenes"), changes), tmp_path) == []
+
+
 def test_the_lexicon_of_adversaries_in_training_is_read_by_every_worker(tmp_path: Path) -> None:
     changes = {"text.contrast.lexicon": str(tmp_path / "wordnet"), "text.contrast.concreteness": "scores.tsv"}
     config = override(preset("vsec_scenes"), changes)

@@ -1,15 +1,20 @@
 """Files by path or address: copied once to a node, again when they change there, verified, within the cache's limit."""
 
+import gzip
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import s3
-from vse.adversaries.caption_pairs import read_pairs
+from tests.unit.text.lexicon import database
+from vse.adversaries.caption_pairs import read_pairs, read_rewrites, read_twins
 from vse.assets.treebank import read_conllu
 from vse.errors import InputError
+from vse.evaluation.foreign_captions import read_foreign
 from vse.storage import node_cache
 from vse.storage import user_files as named_files
 from vse.storage.files import sha256_of, sha256_of_file
@@ -17,8 +22,11 @@ from vse.storage.folder import Folder
 from vse.storage.object_store import ObjectStore
 from vse.storage.user_files import digest, ends, is_file, local, placeholder, read, refuse_placeholder, unfetched_link
 from vse.storage.weights import read_weights
+from vse.studies.artefact_test import read_pairs as artefact_pairs
+from vse.studies.contrast_page import read_images
 from vse.text import parser as parser_module
-from vse.text.lexicon.concreteness import read_scores
+from vse.text.lexicon.compact import knowledge
+from vse.text.lexicon.concreteness import read_scores, wordnet_scores
 from vse.text.lexicon.wordnet import read_wordnet
 from vse.text.parser import Parser
 from vse.text.word_vector_files import read_rows
@@ -235,6 +243,56 @@ def test_a_link_to_content_of_git_annex_that_is_not_there_is_one(tmp_path: Path)
     other = tmp_path / "b.jpg"
     other.symlink_to("absent.jpg")
     assert unfetched_link(other) == unfetched_link(tmp_path) == unfetched_link("a\0b") == ""
+
+
+COCO = {
+    "images": [{"id": 1, "file_name": "1.png"}],
+    "annotations": [{"id": 1, "image_id": 1, "caption": "A dog"}],
+}
+PAIR = {"filename": "1.jpg", "caption": "a dog", "negative_caption": "a cat"}
+TWINS = {"image_0": "1.jpg", "image_1": "2.jpg", "caption_0": "a dog", "caption_1": "a cat"}
+SAMPLE = {"image": "1.jpg", "caption": "a dog", "adversary": "a cat", "paradigm": "noun"}
+
+
+@pytest.mark.parametrize(
+    ("reader", "name", "text"),
+    [
+        (read_pairs, "add_obj.json", json.dumps([PAIR])),
+        (read_pairs, "add_obj.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\n"),
+        (lambda path: read_rewrites(path) or read_pairs(path), "fine.json", json.dumps({"1.jpg": ["a big dog"]})),
+        (read_twins, "twins.jsonl", json.dumps(TWINS)),
+        (lambda path: list(read_captions(path)), "a.jsonl", '{"caption": "a dog"}\n'),
+        (lambda path: list(read_captions(path)), "a.txt.gz", "a dog\ntwo dogs\n"),
+        (read_foreign, "a.csv", "caption\na dog\n"),
+        (read_foreign, "captions_val.json", json.dumps(COCO)),
+        (read_scores, "scores.tsv", "dog\t4.9\n"),
+        (lambda path: list(artefact_pairs(path)), "pairs.jsonl", json.dumps(SAMPLE)),
+        (read_images, "add_obj.json", json.dumps([PAIR])),
+    ],
+)
+def test_a_file_on_s3_is_read_as_one_on_a_disk(
+    folder: Folder, tmp_path: Path, reader: Callable[[str], Any], name: str, text: str
+) -> None:
+    data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    (tmp_path / name).write_bytes(data)
+    folder.write_bytes(name, data)
+    assert reader(folder.address(name)) == reader(str(tmp_path / name))
+    with pytest.raises(InputError, match=r"(no|No) such file"):
+        reader(folder.address(f"absent-{name}"))
+
+
+def test_a_wordnet_database_on_s3(folder: Folder, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no WordNet database here \(data\.noun is missing\)"):
+        read_wordnet(folder.uri)
+    (tmp_path / "local").mkdir()
+    here = database.write(tmp_path / "local")
+    for file in (tmp_path / "local").iterdir():
+        folder.write_bytes(file.name, file.read_bytes())
+    folder.write_bytes("scores.tsv", b"dog\t4.9\ncat\t1.0\n")
+    there = knowledge(folder.uri, folder.address("scores.tsv"))
+    assert there.lexicon.fingerprint == read_wordnet(here).fingerprint
+    assert there.concreteness.scores == {"dog": 4.9, "cat": 1.0}
+    assert wordnet_scores(folder.uri) == wordnet_scores(here)
 
 
 def test_an_object_on_s3_is_looked_at_as_well(s3_proxy: s3.Proxy, request: pytest.FixtureRequest) -> None:

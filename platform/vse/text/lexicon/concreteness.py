@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from vse.errors import InputError
-from vse.storage.files import local_path
-from vse.storage.user_files import refuse_placeholder
+from vse.storage.user_files import local, refuse_placeholder
 from vse.text.lexicon.lexicon import Lexicon
 from vse.text.lexicon.wordnet import NOUN, read_sense_counts, read_wordnet, single_words
 
@@ -73,7 +72,7 @@ def read_scores(path: str) -> dict[str, float]:
     """
     refuse_placeholder(path)
     try:
-        lines = local_path(path).read_text(encoding="utf-8-sig").split("\n")
+        lines = local(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
     scores: dict[str, float] = {}

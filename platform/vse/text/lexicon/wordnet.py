@@ -5,11 +5,11 @@ The format is documented in the manual pages wndb(5WN) and senseidx(5WN). Debian
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from vse.errors import InputError
-from vse.storage.user_files import refuse_placeholder
+from vse.storage.folder import Folder
+from vse.storage.user_files import is_file, local, refuse_placeholder
 from vse.text.lexicon.lexicon import Lexicon
 
 DEBIAN = "/usr/share/wordnet"
@@ -20,17 +20,20 @@ NOUN = "1"  # how sense keys number parts of speech
 
 
 def read_wordnet(directory: str = DEBIAN) -> Lexicon:
-    """All nouns of the database in `directory`. Raises InputError if it is absent or not such a database."""
-    folder = Path(directory)
+    """All nouns of the database in `directory`, a path or s3:// address.
+
+    Raises InputError if it is absent or not such a database.
+    """
+    folder = Folder.open(directory)
     for name in NOUN_FILES:
-        if not (folder / name).is_file():
+        if not is_file(folder.address(name)):
             raise InputError(
                 f"{directory}: no WordNet database here ({name} is missing); install one (Debian: apt-get install "
                 "wordnet-base) and name its directory, or use the shipped sub-lexicon"
             )
-    parents = dict(_read(folder / "data.noun", _synset))
-    words = dict(_read(folder / "index.noun", _word))
-    exceptions = dict(_read(folder / "noun.exc", _exception))
+    parents = dict(_read(folder.address("data.noun"), _synset))
+    words = dict(_read(folder.address("index.noun"), _word))
+    exceptions = dict(_read(folder.address("noun.exc"), _exception))
     return Lexicon(words, parents, exceptions, directory)
 
 
@@ -39,11 +42,11 @@ def read_sense_counts(directory: str = DEBIAN) -> dict[str, dict[str, Counter[in
 
     Raises InputError naming the file, and the line if it is not a count.
     """
-    path = Path(directory, "cntlist.rev")
-    if not path.is_file():
+    file = Folder.open(directory).address("cntlist.rev")
+    if not is_file(file):
         raise InputError(f"{directory}: no WordNet sense counts here (cntlist.rev is missing)")
     counts: dict[str, dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
-    for lemma, kind, number, count in _read(path, _count):
+    for lemma, kind, number, count in _read(file, _count):
         counts[lemma][kind][number] += count
     return counts
 
@@ -55,26 +58,26 @@ def single_words(directory: str = DEBIAN) -> set[str]:
     """
     lemmas: set[str] = set()
     for kind in ("noun", "verb", "adj", "adv"):
-        path = Path(directory, f"index.{kind}")
-        if not path.is_file():
+        file = Folder.open(directory).address(f"index.{kind}")
+        if not is_file(file):
             raise InputError(f"{directory}: no complete WordNet database here (index.{kind} is missing)")
-        lemmas.update(_read(path, lambda line: line.split(" ", 1)[0]))
+        lemmas.update(_read(file, lambda line: line.split(" ", 1)[0]))
     return {lemma for lemma in lemmas if lemma.isalpha()}
 
 
-def _read(path: Path, entry: Callable[[str], Entry]) -> Iterator[Entry]:
+def _read(file: str, entry: Callable[[str], Entry]) -> Iterator[Entry]:
     """The entries of a file without the licence at its head, whose lines begin with a blank.
 
     Raises InputError naming file and line if `entry` cannot read a line.
     """
-    refuse_placeholder(str(path))
+    refuse_placeholder(file)
     try:
-        with path.open(encoding="utf-8") as stream:
+        with local(file).open(encoding="utf-8") as stream:
             for number, line in enumerate(stream, 1):
                 if not line.startswith(" "):
-                    yield _entry(line, entry, f"{path}: line {number}")
+                    yield _entry(line, entry, f"{file}: line {number}")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a WordNet database: not UTF-8 text ({error})") from None
+        raise InputError(f"{file}: not a WordNet database: not UTF-8 text ({error})") from None
 
 
 def _entry(line: str, entry: Callable[[str], Entry], where: str) -> Entry:
