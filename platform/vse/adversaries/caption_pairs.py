@@ -19,6 +19,7 @@ from vse.errors import InputError
 from vse.storage import columns
 from vse.storage.user_files import file_name, local, refuse_placeholder
 from vse.text.tokens import nfc, without_web, words
+from vse.workspace.tracking_keys import clean_key
 
 _COLUMNS = ("filename", "caption", "negative_caption")
 _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
@@ -67,6 +68,28 @@ class Rewrite:
 def _bare(text: str) -> list[str]:
     """Words without punctuation, which rewritten captions lack."""
     return [word for word in words(text) if any(map(str.isalnum, word))]
+
+
+def read_files(paths: Sequence[str]) -> tuple[CaptionPair | Rewrite, ...]:
+    """Pairs and rewritten captions of several files. Their categories become names of metrics.
+
+    Raises InputError naming the files if one cannot be read, or if trackers would show two categories under one name.
+    """
+    pairs = [(path, read_rewrites(path) or read_pairs(path)) for path in paths]
+    _refuse_equal_keys(pairs)
+    return tuple(pair for _, own in pairs for pair in own)
+
+
+def _refuse_equal_keys(pairs: Iterable[tuple[str, Sequence[CaptionPair | Rewrite]]]) -> None:
+    first = dict[str, tuple[str, str]]()
+    for path, own in pairs:
+        for category in dict.fromkeys(pair.category for pair in own):
+            key = clean_key(category)
+            file, other = first.setdefault(key, (path, category))
+            if category != other:
+                raise InputError(
+                    f"{path}: MLflow shows category {category!r} as {key!r}, like {other!r} of {file}; rename one"
+                )
 
 
 def read_rewrites(path: str) -> tuple[Rewrite, ...]:

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 CHECKED = "3.17"
 """Version (major and minor) of MLflow against which this module was checked."""
 
-# What MLflow accepts in one batch and in one value (mlflow.utils.validation)
-ENTITIES_PER_BATCH, PARAMS_PER_BATCH, KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 1000, 100, 250, 6000, 8000
+# What MLflow accepts in one batch and in one value (mlflow.utils.validation); workspace/tracking_keys.py cuts keys
+ENTITIES_PER_BATCH, PARAMS_PER_BATCH, PARAM_LENGTH, TAG_LENGTH = 1000, 100, 6000, 8000
 
 # Tags with a meaning in MLflow's pages
 PARENT_TAG, NOTE_TAG, EXPERIMENT_KIND_TAG = "mlflow.parentRunId", "mlflow.note.content", "mlflow.experimentKind"

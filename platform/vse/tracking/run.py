@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 from vse.errors import InputError, first_line
 from vse.storage.folder import MANIFEST, Folder
 from vse.tracking.mlflow_internals import TAG_LENGTH
-from vse.tracking.store import RunRefusedError, clean_key
+from vse.tracking.store import RunRefusedError
 from vse.tracking.view import ENVIRONMENT, description, environment, visible
 from vse.workspace import journal
 from vse.workspace.journal import JournalState
 from vse.workspace.layout import Workspace
 from vse.workspace.redaction import redact_text
+from vse.workspace.tracking_keys import clean_key
 
 
 @dataclass(slots=True)

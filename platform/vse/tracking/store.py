@@ -21,7 +21,6 @@ from vse.tracking.mlflow_internals import (
     COMMIT_TAG,
     ENTITIES_PER_BATCH,
     EXPERIMENT_KIND_TAG,
-    KEY_LENGTH,
     NOTE_TAG,
     PARAM_LENGTH,
     PARAMS_PER_BATCH,
@@ -33,6 +32,7 @@ from vse.tracking.mlflow_internals import (
     warn_of_version,
 )
 from vse.tracking.view import VIEW, VIEW_KEY
+from vse.workspace.tracking_keys import clean_key
 
 T = TypeVar("T")
 
@@ -47,7 +47,6 @@ _EXPERIMENT_TAGS = {
     "A run's description has its results and commands.",
     VIEW_TAG + VIEW_KEY: json.dumps(VIEW),
 }
-_NOT_IN_KEYS = re.compile(r"[^\w. :/-]", re.ASCII)
 
 
 class RunRefusedError(Exception):
@@ -240,11 +239,6 @@ class Store:
             if tag not in experiment.tags:
                 self._client.set_experiment_tag(experiment.experiment_id, tag, value)
         return experiment.experiment_id
-
-
-def clean_key(key: str) -> str:
-    """A key that MLflow accepts: other characters become underscores, long keys are cut."""
-    return _NOT_IN_KEYS.sub("_", str(key))[:KEY_LENGTH]
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.shared import SHARED
-from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs, read_rewrites
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_files, read_pairs, read_rewrites
 from vse.errors import InputError
 from vse.text.tokens import words
 
@@ -83,6 +83,33 @@ def test_wrong_files_are_named(tmp_path, name, text, message):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=r"absent.json: cannot be read"):
         read_pairs(str(tmp_path / "absent.json"))
+
+
+def files(tmp_path, contents):
+    """The paths of JSON files in folders."""
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+    return [str(tmp_path / name) for name in contents]
+
+
+@pytest.mark.parametrize(("one", "other"), [("swap (obj)", "swap [obj]"), ("a//b", "a/_b"), ("count/", "count_")])
+def test_categories_with_one_name_in_mlflow_are_refused(tmp_path, one, other):
+    paths = files(tmp_path, {"x.json": [ROW | {"category": one}], "y.json": [ROW | {"category": other}]})
+    assert {pair.category for path in paths for pair in read_files([path])} == {one, other}
+    with pytest.raises(InputError) as caught:
+        read_files(paths)
+    text = str(caught.value)
+    assert text.startswith(f"{paths[1]}: MLflow shows category {other!r} as ")
+    assert f"like {one!r} of {paths[0]}" in text
+    (tmp_path / "x.json").write_text(json.dumps([ROW | {"category": one}, ROW | {"category": other}]))
+    with pytest.raises(InputError, match="rename one"):
+        read_files(paths[:1])
+
+
+def test_one_category_of_files_of_other_names_is_one_number(tmp_path):
+    paths = files(tmp_path, {name: [ROW | {"category": "swap"}] for name in ("x.json", "y.json")})
+    assert [pair.category for pair in read_files(paths)] == ["swap", "swap"]
 
 
 def test_images_are_found_by_name():

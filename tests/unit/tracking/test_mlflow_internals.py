@@ -16,6 +16,7 @@ import pytest
 from vse.tracking import mlflow_internals as internals
 from vse.tracking.embedded import make_complete
 from vse.tracking.store import RUN_TAG, Store
+from vse.workspace import tracking_keys
 
 TO_DO = "MLflow has changed; in vse/tracking/mlflow_internals.py"
 
@@ -51,11 +52,11 @@ def test_limits_of_batches_and_values() -> None:
     limits = {
         "ENTITIES_PER_BATCH": validation.MAX_ENTITIES_PER_BATCH,
         "PARAMS_PER_BATCH": validation.MAX_PARAMS_TAGS_PER_BATCH,
-        "KEY_LENGTH": validation.MAX_ENTITY_KEY_LENGTH,
         "PARAM_LENGTH": validation.MAX_PARAM_VAL_LENGTH,
         "TAG_LENGTH": validation.MAX_TAG_VAL_LENGTH,
     }
     assert {name: getattr(internals, name) for name in limits} == limits, f"{TO_DO} set these limits"
+    assert tracking_keys.KEY_LENGTH == validation.MAX_ENTITY_KEY_LENGTH, f"{TO_DO} set tracking_keys.KEY_LENGTH"
     assert internals.ENTITIES_PER_BATCH <= validation.MAX_METRICS_PER_BATCH, f"{TO_DO} lower ENTITIES_PER_BATCH"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from vse.adversaries.caption_pairs import CaptionPair, Rewrite, match_images, read_pairs, read_rewrites
+from vse.adversaries.caption_pairs import CaptionPair, Rewrite, match_images, read_files
 from vse.config import knob
 from vse.data.records import Image, Records
 from vse.errors import InputError
@@ -18,6 +18,7 @@ from vse.evaluation.metrics import Metric, Ties
 from vse.evaluation.retrieval import as_index, pair_parts, slice_items
 from vse.evaluation.task import Context, Scope, Task, stem
 from vse.registry import ComponentConfig, register
+from vse.workspace.tracking_keys import clean_key
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class CaptionPairsTask(Task):
     @cached_property
     def pairs(self) -> tuple[CaptionPair | Rewrite, ...]:
         """Of all files."""
-        return tuple(pair for file in self.config.files for pair in read_rewrites(file) or read_pairs(file))
+        return read_files(self.config.files)
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -98,7 +99,7 @@ class CaptionPairsTask(Task):
             other = " and differs from the caption that it rewrites" if there else ""
             none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}{other}"
             raise InputError(f"{none}; {warning}" if warning else none)
-        if taken := {pair.category for pair in kept} & {MEAN.name, FOUND.name}:
+        if taken := [pair.category for pair in kept if clean_key(pair.category) in {MEAN.name, FOUND.name}]:
             raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
         share = len(there) / len(self.pairs)
         return kept, matched.ids, share, f"{named}: {warning}" if warning else ""
