@@ -73,9 +73,21 @@ def _bare(text: str) -> list[str]:
 def read_files(paths: Sequence[str]) -> tuple[CaptionPair | Rewrite, ...]:
     """Pairs and rewritten captions of several files. Their categories become names of metrics.
 
-    Raises InputError naming the files if one cannot be read, or if trackers would show two categories under one name.
+    Raises InputError naming the files if one cannot be read, if two have one name as the category of their pairs, or if
+    trackers would show two categories under one name.
     """
     pairs = [(path, read_rewrites(path) or read_pairs(path)) for path in paths]
+    file_of = dict[str, str]()
+    for path, own in pairs:
+        stem = file_name(path).stem
+        if all(pair.category != stem for pair in own):
+            continue
+        if stem in file_of:
+            raise InputError(
+                f"{file_of[stem]}, {path}: the pairs of both have the category {stem}, which is the name of the files; "
+                "rename one of them, or add a column category"
+            )
+        file_of[stem] = path
     _refuse_equal_keys(pairs)
     return tuple(pair for _, own in pairs for pair in own)
 

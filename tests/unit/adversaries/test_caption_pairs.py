@@ -107,6 +107,18 @@ def test_categories_with_one_name_in_mlflow_are_refused(tmp_path, one, other):
         read_files(paths[:1])
 
 
+@pytest.mark.parametrize("content", [[ROW], {"1.jpg": ["a big dog"]}], ids=["pairs", "rewritten"])
+def test_two_files_of_one_name_are_refused_unless_a_category_separates_them(tmp_path, content):
+    paths = files(tmp_path, {"v1/add_att.json": content, "v2/add_att.json": [ROW]})
+    with pytest.raises(InputError) as caught:
+        read_files(paths)
+    assert str(caught.value).startswith(f"{paths[0]}, {paths[1]}: the pairs of both have the category add_att")
+    with pytest.raises(InputError, match=r"v1/add_att\.json, \S+/v1/add_att\.json: "):
+        read_files([paths[0], paths[0]])
+    (tmp_path / "v2" / "add_att.json").write_text(json.dumps([ROW | {"category": "second"}]))
+    assert [pair.category for pair in read_files(paths)] == ["add_att", "second"]
+
+
 def test_one_category_of_files_of_other_names_is_one_number(tmp_path):
     paths = files(tmp_path, {name: [ROW | {"category": "swap"}] for name in ("x.json", "y.json")})
     assert [pair.category for pair in read_files(paths)] == ["swap", "swap"]
