@@ -6,7 +6,7 @@ tables and their headings come from its `metrics`.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -107,6 +107,8 @@ class Context:
         protocol: Which images and captions of the split are taken, in how many folds.
         adversaries: By kind and words, those of the captions that the protocol takes.
         whole: Whether the codes are of the whole split, whatever the protocol takes.
+        training_images: Ids of the images that a run was trained on. Empty for other data than the runs' own, and for
+            tasks of a split.
     """
 
     def __init__(
@@ -116,8 +118,10 @@ class Context:
         protocol: protocols.Protocol,
         adversaries: Mapping[tuple[str, str], AdversarialTexts],
         whole: bool = False,
+        training_images: Collection[str] = (),
     ) -> None:
         self.runs, self.split, self.protocol = runs, split, protocol
+        self.training_images = frozenset(training_images)
         self.known = adversaries
         self._part = split.first(None if whole else protocol.num_images)
         self._own: dict[tuple[str, str], list[dict[str, OwnScores]]] = {}

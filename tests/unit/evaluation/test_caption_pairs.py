@@ -12,8 +12,8 @@ from tests.unit.evaluation.test_own_pool import Cosine
 from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
 
 
-def accuracy(tmp_path, images, captions, negatives, image, categories):
-    """What the task measures of pairs whose codes are given."""
+def accuracy(tmp_path, images, captions, negatives, image, categories, training=()):
+    """What the task measures of pairs whose codes are given; `training`: numbers of training images."""
     rows = [
         {"filename": f"{k}.png", "caption": f"true {n}", "negative_caption": f"false {n}", "category": category}
         for n, (k, category) in enumerate(zip(image, categories, strict=True))
@@ -24,6 +24,7 @@ def accuracy(tmp_path, images, captions, negatives, image, categories):
     codes = {f"true {n}": row for n, row in enumerate(captions["code"])}
     codes |= {f"false {n}": row for n, row in enumerate(negatives["code"])}
     position = {each.id: k for k, each in enumerate(context.split.images)}
+    context.training_images = frozenset(each for each, k in position.items() if k in training)
     context.runs.encode_texts = lambda texts: {"code": torch.stack([codes[text] for text in texts])}
     context.runs.encode_images = lambda ids: {"code": images["code"][[position[each] for each in ids]]}
     return CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
@@ -34,7 +35,18 @@ def test_accuracy_by_category_with_ties(tmp_path):
     captions = {"code": torch.tensor([[0.9, 0.0], [0.2, 0.0], [0.0, 0.7], [0.0, 0.5]])}
     negatives = {"code": torch.tensor([[0.1, 9.0], [0.3, 0.0], [9.0, 0.7], [0.0, 0.4]])}
     found = accuracy(tmp_path, images, captions, negatives, [0, 0, 1, 1], ["swap", "swap", "add", "add"])
-    assert found == {"add": 75.0, "swap": 50.0, "mean": 62.5, "found": 100.0}
+    assert found == {"add": 75.0, "swap": 50.0, "mean": 62.5, "found": 100.0, "training_images": 0.0}
+
+
+def test_pairs_of_training_images_are_counted_and_reported(tmp_path, caplog):
+    codes = {"code": torch.eye(3)}, {"code": torch.ones(4, 3)}, {"code": torch.zeros(4, 3)}
+    given = (tmp_path, *codes, [0, 0, 1, 2], ["swap"] * 4)
+    assert accuracy(*given)["training_images"] == 0.0
+    assert caplog.messages == []
+    assert accuracy(*given, training={0, 2})["training_images"] == 75.0
+    (line,) = caplog.messages
+    assert line.startswith("measure.caption_pairs.files=")
+    assert "pairs.json: 3 of 4 measured pairs have an image that the run was trained on" in line
 
 
 def test_categories_weigh_alike(tmp_path):
@@ -57,4 +69,4 @@ def test_finer_captions_against_those_of_the_data_set(tmp_path):
     position = {image.id: k for k, image in enumerate(context.split.images)}
     runs.encode_images = lambda ids: {"code": images["code"][[position[each] for each in ids]]}
     found = CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
-    assert found == {"finer": 50.0, "mean": 50.0, "found": 75.0}
+    assert found == {"finer": 50.0, "mean": 50.0, "found": 75.0, "training_images": 0.0}

@@ -24,7 +24,7 @@ def test_ties_are_wrong():
     assert {name: each.item() for name, each in found.items()} == {"text": False, "image": True, "group": False}
 
 
-def test_task_by_a_loop(tmp_path):
+def test_task_by_a_loop(tmp_path, caplog):
     generator = torch.Generator().manual_seed(0)
     images, captions = (torch.randn(number, 3, generator=generator) for number in (7, 40))
     drawn = torch.rand(20, 7, generator=generator).argsort(1)[:, :2].tolist()
@@ -54,6 +54,12 @@ def test_task_by_a_loop(tmp_path):
         text, image, group = text + one, image + other, group + (one and other)
     found = [result.values[f"winoground/{name}"] for name in ("text", "image", "group", "found")]
     assert found == pytest.approx([5 * text, 5 * image, 5 * group, 100 * 20 / 21])
+    assert result.values["winoground/training_images"] == 0.0
+    context.training_images = frozenset({context.split.images[drawn[0][0]].id})
+    seen = sum(drawn[0][0] in pair for pair in drawn)
+    again = evaluated(WinogroundTask(WinogroundTask.Config(files=(str(file),))), context)
+    assert again.values["winoground/training_images"] == 100 * seen / 20
+    assert f"{seen} of 20 measured examples have an image that the run was trained on" in caplog.text
     for each in result.queries:
         assert 100 * each.hits.sum() / each.queries.sum() == pytest.approx(result.values[each.metric])
 

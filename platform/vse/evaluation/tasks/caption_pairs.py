@@ -17,6 +17,7 @@ from vse.evaluation.attacks import pair_wins
 from vse.evaluation.metrics import Metric, Ties
 from vse.evaluation.retrieval import as_index, pair_parts, slice_items
 from vse.evaluation.task import Context, Scope, Task, stem
+from vse.evaluation.training_images import training_metric, training_share
 from vse.registry import ComponentConfig, register
 from vse.workspace.tracking_keys import clean_key
 
@@ -24,13 +25,17 @@ log = logging.getLogger(__name__)
 
 MEAN = Metric(name="mean", heading="mean")
 FOUND = Metric(name="found", heading="pairs with an image", higher_is_better=None)
+TRAINING = training_metric("training_images", "pairs")
+BESIDES_CATEGORIES = {metric.name: metric for metric in (MEAN, FOUND, TRAINING)}
 
 
 @register("task", "caption_pairs")
 class CaptionPairsTask(Task):
     """Pairs of captions of files, such as SugarCrepe's: does the caption beat its negative on its image?
 
-    Of files of rewritten captions: does a finer wording beat the data set's?
+    Of files of rewritten captions: does a finer wording beat the data set's? Pairs of the images of all splits are
+    measured, whatever `measure.splits` names; `training_images` is the share of the measured pairs whose image the run
+    was trained on.
     """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +50,7 @@ class CaptionPairsTask(Task):
     config: Config
     scope = Scope.DATA
     records_queries = True
-    revision = 2  # 2: a file name that several images share is none of theirs
+    revision = 3  # 2: a file name that several images share is none of theirs; 3: share of training images
 
     @cached_property
     def pairs(self) -> tuple[CaptionPair | Rewrite, ...]:
@@ -54,12 +59,11 @@ class CaptionPairsTask(Task):
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        return (*map(self.metric, sorted({pair.category for pair in self.pairs})), MEAN, FOUND)
+        return (*map(self.metric, sorted({pair.category for pair in self.pairs})), *BESIDES_CATEGORIES.values())
 
     def metric(self, name: str) -> Metric:
         """Categories are those of the files."""
-        named = {metric.name: metric for metric in (MEAN, FOUND)}
-        return named.get(name) or Metric(name=name, heading=name)
+        return BESIDES_CATEGORIES.get(name) or Metric(name=name, heading=name)
 
     @property
     def label(self) -> str:
@@ -67,6 +71,10 @@ class CaptionPairsTask(Task):
 
     def content(self) -> Any:
         return self.pairs
+
+    @property
+    def _key(self) -> str:
+        return f"measure.caption_pairs.files={','.join(self.config.files)}"
 
     def check(self, records: Records) -> None:
         self._match(records.images, records)
@@ -77,7 +85,7 @@ class CaptionPairsTask(Task):
         """(pairs of images of the data set, the ids of these by file name, share of pairs whose image is there, what to
         warn of)."""
         data = records.name
-        named = f"measure.caption_pairs.files={','.join(self.config.files)}"
+        named = self._key
         if not self.config.files:
             raise InputError(f"{named}: name files of (image, caption, negative caption)")
         matched = match_images(self.pairs, [(image.id, image.uri) for image in images])
@@ -99,7 +107,7 @@ class CaptionPairsTask(Task):
             other = " and differs from the caption that it rewrites" if there else ""
             none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}{other}"
             raise InputError(f"{none}; {warning}" if warning else none)
-        if taken := [pair.category for pair in kept if clean_key(pair.category) in {MEAN.name, FOUND.name}]:
+        if taken := [pair.category for pair in kept if clean_key(pair.category) in BESIDES_CATEGORIES]:
             raise InputError(f"{named}: category {min(taken)!r} is the name of another metric; rename it")
         share = len(there) / len(self.pairs)
         return kept, matched.ids, share, f"{named}: {warning}" if warning else ""
@@ -110,6 +118,7 @@ class CaptionPairsTask(Task):
         kept, image, share, warning = self._match(context.split.images, context.runs.records)
         if warning:
             log.warning("%s", warning)
+        of_training = training_share(context, [(image[pair.filename],) for pair in kept], "pairs", self._key)
         ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
         texts = context.runs.encode_texts([pair.caption for pair in kept] + [pair.negative for pair in kept])
         codes = context.runs.encode_images(ids)
@@ -128,7 +137,7 @@ class CaptionPairsTask(Task):
             context.record_values(name, 0, tuple(each), [wins[name][unit] for unit in each], list(each.values()))
         accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
         mean = sum(accuracy.values()) / max(len(accuracy), 1)
-        return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share}
+        return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share, TRAINING.name: of_training}
 
 
 def _texts(records: Records) -> dict[str, list[str]]:

@@ -16,8 +16,11 @@ from vse.evaluation.attacks import pair_wins
 from vse.evaluation.metrics import Metric, Ties
 from vse.evaluation.retrieval import as_index, pair_parts
 from vse.evaluation.task import Context, Scope, Task
+from vse.evaluation.training_images import training_metric, training_share
 from vse.registry import ComponentConfig, register
 
+FOUND = Metric(name="winoground/found", heading="examples with images", higher_is_better=None, main=False)
+TRAINING = training_metric("winoground/training_images", "examples")
 SCORES = {"text": "text", "image": "image", "group": "group"}
 
 
@@ -38,7 +41,11 @@ def right_examples(scores: Float[Tensor, "examples 2 2"]) -> dict[str, Bool[Tens
 
 @register("task", "winoground")
 class WinogroundTask(Task):
-    """Two images and two captions of files, as Winoground's: text, image and group score."""
+    """Two images and two captions of files, as Winoground's: text, image and group score.
+
+    Examples with images of all splits are measured, whatever `measure.splits` names; `winoground/training_images` is
+    the share of the measured examples with an image that the run was trained on.
+    """
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -47,6 +54,7 @@ class WinogroundTask(Task):
     config: Config
     scope = Scope.DATA
     records_queries = True
+    revision = 2  # 2: share of training images
 
     @cached_property
     def examples(self) -> tuple[tuple[CaptionPair, CaptionPair], ...]:
@@ -56,10 +64,7 @@ class WinogroundTask(Task):
     @property
     def metrics(self) -> tuple[Metric, ...]:
         scores = (Metric(name=f"winoground/{name}", heading=title) for name, title in SCORES.items())
-        return (
-            *scores,
-            Metric(name="winoground/found", heading="examples with images", higher_is_better=None, main=False),
-        )
+        return (*scores, FOUND, TRAINING)
 
     @property
     def label(self) -> str:
@@ -68,12 +73,16 @@ class WinogroundTask(Task):
     def content(self) -> Any:
         return self.examples
 
+    @property
+    def _key(self) -> str:
+        return f"measure.winoground.files={','.join(self.config.files)}"
+
     def check(self, records: Records) -> None:
         self._match([(image.id, image.uri) for image in records.images], records.name)
 
     def _match(self, images: list[tuple[str, str]], data: str) -> list[tuple[str, CaptionPair, str, CaptionPair]]:
         """Examples with both images in the data set: (id, its caption, id of the other, its caption)."""
-        named = f"measure.winoground.files={','.join(self.config.files)}"
+        named = self._key
         if not self.config.files:
             raise InputError(f"{named}: name files of image_0, image_1, caption_0, caption_1")
         ids = match_images((pair for example in self.examples for pair in example), images).ids
@@ -113,4 +122,5 @@ class WinogroundTask(Task):
             values[f"winoground/{name}"] = 100 * each.double().mean().item()
             hits = torch.bincount(row, weights=each.double(), minlength=len(drawn))
             context.record_values(f"winoground/{name}", 0, drawn, hits.numpy(), queries.numpy())
-        return values | {"winoground/found": 100 * len(kept) / len(self.examples)}
+        of_training = training_share(context, [(one, other) for one, _, other, _ in kept], "examples", self._key)
+        return values | {FOUND.name: 100 * len(kept) / len(self.examples), TRAINING.name: of_training}

@@ -15,7 +15,9 @@ from vse.stages.measuring.plan import MeasurePlan
 def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
     """What tasks share of a split, or of the whole data set, which is in one fold."""
     protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
-    context = Context(members, part, protocol, {}, any(task.scope is Scope.SPLIT for task in here.values()))
+    whole = any(task.scope is Scope.SPLIT for task in here.values())
+    seen = () if part.name or plan.options.on else members.training_images
+    context = Context(members, part, protocol, {}, whole, seen)
     wanted = {kind for task in here.values() for kind in task.adversaries}
     if wanted:
         rows = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
