@@ -26,6 +26,7 @@ import pytest
 from tests.servers import free_port, mlflow_server, serving, wait_for
 from tests.unit.tracking.test_aliases import ADDRESS, offer
 from tests.unit.tracking.test_shipping import write_run
+from vse.tracking import models
 from vse.tracking.shipping import Shipper
 from vse.workspace.journal import Journal
 
@@ -119,8 +120,11 @@ def test_a_server_whose_database_was_lost_is_filled_again(tmp_path: Path) -> Non
         assert set(runs_of(server.uri)) == {"a"}
 
 
-def test_a_database_that_is_brought_back_gets_what_came_after_from_the_job_that_lives(tmp_path: Path) -> None:
+def test_a_database_that_is_brought_back_gets_what_came_after_from_the_job_that_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two runs came after the copy; one of them has ended, and says nothing more. The alias stays where it was."""
+    monkeypatch.setattr(models, "save", lambda packed, target: shutil.copytree(packed, target))  # without the code
     workspace, database = tmp_path / "w", tmp_path / "server.db"
     server = mlflow_server(f"sqlite:///{database}", str(tmp_path / "art"), tmp_path)
     with serving(server):
