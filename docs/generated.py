@@ -98,7 +98,8 @@ def jobs() -> str:
         rows = dict[str, list[str]]()
         for key, spec, hint, value in walk(job["options"]):
             row = _row(f"{key}.KEY" if spec.metadata.get("below") else key, _kind(spec, hint), spec, value)
-            rows.setdefault(key.partition(".")[0] if key.partition(".")[0] in _GROUPS else "", []).append(row)
+            group = key.partition(".")[0]
+            rows.setdefault(group if group in _GROUPS else "", []).append(row)
         own = rows.pop("", [])
         links = [f"[{_GROUPS[group].lower()}](#{_slug(_GROUPS[group])})" for group in rows]
         parts.append(_table(own) if own else "" if links else "It has no options of its own.\n")

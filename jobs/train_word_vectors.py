@@ -33,9 +33,8 @@ def run(request: Request) -> str:
     set_up_logging()
     captions = [caption for path in options.captions for caption in read_captions(path)]
     names, vectors = train_word_vectors(captions, options.vectors)
-    digits = fingerprint([captions, options.vectors])
     folder = Workspace.open(request.workspace).check_writable().root.child("vectors")
-    path = local_path(options.out) if options.out else folder.local(f"{digits}.vec")
+    path = local_path(options.out) if options.out else folder.local(f"{fingerprint([captions, options.vectors])}.vec")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_text(path, names, vectors)
     return request.write_summary(

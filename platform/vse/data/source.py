@@ -67,9 +67,12 @@ class DataLocation:
     def json(self) -> dict[str, Any]:
         """The object in the file, if the file is JSON and holds one; otherwise empty."""
         address = self.folder.address(self.file)
-        if not fnmatch(self.file.lower(), "*.json") or is_json_lines(address):
-            return {}
-        content = read_json(address)
+        try:
+            content = read_json(address) if fnmatch(self.file.lower(), "*.json") else None
+        except InputError:
+            if is_json_lines(address):  # a table
+                return {}
+            raise
         return content if isinstance(content, dict) else {}
 
     def __str__(self) -> str:

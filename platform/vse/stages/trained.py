@@ -48,20 +48,23 @@ class Trained:
     @cached_property
     def backbone(self) -> Any:
         """The backbone that made the features of the training. Raises InputError if it has other weights since."""
-        self.check_backbone()
-        return registry.build("backbone", self.config.features.backbone)
+        return self._checked_backbone()
 
     def check_backbone(self) -> None:
         """Raises InputError if the backbone has other weights than in training."""
-        if not self.backbone_weights:
-            return
+        if self.backbone_weights:
+            self._checked_backbone()
+
+    def _checked_backbone(self) -> Any:
         config = self.config.features.backbone
-        if registry.build("backbone", config).identity()["weights"] != self.backbone_weights:
+        backbone: Any = registry.build("backbone", config)
+        if self.backbone_weights and backbone.identity()["weights"] != self.backbone_weights:
             where = getattr(config, "weights", "") or getattr(config, "arch", "")
             raise InputError(
                 f"features.backbone: {where}: was replaced after {self.checkpoint} was trained; put back the file "
                 f"{self.backbone_weights[:8]}, or train again"
             )
+        return backbone
 
     @property
     def weights(self) -> str:

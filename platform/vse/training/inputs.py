@@ -391,8 +391,8 @@ def without_vectors(config: RunConfig) -> str:
 
 def tell_coverage(config: RunConfig, vectors: WordVectors, vocabulary: Vocabulary) -> None:
     """Log the share of the training vocabulary with a vector: a warning if it is less than half."""
-    found = vector_coverage(vectors, vocabulary)
-    log.log(logging.WARNING if found.most_missing else logging.INFO, "%s", found.line(config.text.word_vectors))
+    result = vector_coverage(vectors, vocabulary)
+    log.log(logging.WARNING if result.most_missing else logging.INFO, "%s", result.line(config.text.word_vectors))
 
 
 def vector_coverage(vectors: WordVectors, vocabulary: Vocabulary) -> Coverage:

@@ -113,8 +113,8 @@ def check_measure(
         for key, source in task.word_sources:
             source_digits(source, workspace, key)
     request = CheckedRequest(loaded, configs, records, sizes, kept, missing, options.selection.images > 0)
-    for config, described in zip(configs, records, strict=True):
-        _check_stages(config, described, workspace, request, options)
+    for trained, config, described in zip(loaded, configs, records, strict=True):
+        _check_stages(trained, config, described, workspace, request, options)
     return request
 
 
@@ -154,12 +154,16 @@ def _described(config: RunConfig, options: SharedOptions, describe: Callable[[Ru
 
 
 def _check_stages(
-    config: RunConfig, records: Records, workspace: Workspace, request: CheckedRequest, options: SharedOptions
+    trained: Trained,
+    config: RunConfig,
+    records: Records,
+    workspace: Workspace,
+    request: CheckedRequest,
+    options: SharedOptions,
 ) -> None:
     if workspace.external.given:
         return  # the driver has checked them, and this node may lack the files
-    for trained in request.loaded:
-        trained.check_backbone()
+    trained.check_backbone()
     kinds = {kind for task in request.tasks.values() for kind, _ in task.adversaries}
     rules = adversary_words(options).rules
     check(
