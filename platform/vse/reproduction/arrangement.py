@@ -19,6 +19,8 @@ from vse.training.config import RunConfig
 _SUFFIXES = {PUBLISHED: ("",), SCENES: ("_scenes", "_small"), FLICKR8K: ("_flickr8k",)}
 _SECOND = {"drawing": "second", "wording": "second"}  # scenes in place of Flickr30k, if COCO is there too
 _PLAIN = {"drawing": "plain", "wording": "plain"}
+# Trainings on the second data have the presets of the first: their names contain this setting.
+_SECOND_KEY = {SCENES: "data.drawing", FLICKR8K: "data.root"}
 # One published way of measuring for all rows of a block. No paper says which 1,000 images it takes.
 _PROTOCOLS = {
     "coco_1k": "coco_1k_first",
@@ -213,11 +215,12 @@ def _rows_of(
             continue
         config = _configured(name, {**changes, **own}, options)
         settings = [f"{key}={value}" for key, value in row.settings.items()]
+        second = _SECOND_KEY.get(options.scale) if two and row.train == "Flickr30k" else None
         yield TableRow(
             label=row.system,
             about=" · ".join([*about, name, *settings]),
             printed=row.numbers,
-            arm=arm_of(name, {**{k: v for k, v in changes.items() if k in ("data.drawing",)}, **own}),
+            arm=arm_of(name, {**{k: v for k, v in changes.items() if k == second}, **own}),
             config=config,
             measurement=measurement,
             head=begins,

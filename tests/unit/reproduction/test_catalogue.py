@@ -14,6 +14,7 @@ from vse.report.published import PAPERS
 from vse.reproduction.arrangement import Block, blocks_of, check_set, preset_at
 from vse.reproduction.catalogue import TABLES, TOTAL, PaperTable, metric_of, tables_of
 from vse.reproduction.options import SCALES, ReproduceOptions, TableData
+from vse.training.config import RunConfig
 
 EVERY = [table for paper in PAPERS for table in tables_of(paper, ())]
 
@@ -56,14 +57,17 @@ def test_every_printed_number_is_in_a_row(scale: str) -> None:
 @pytest.mark.seconds
 @pytest.mark.parametrize("scale", slow_but(SCALES, "published"))
 def test_a_row_without_a_training_says_why(scale: str) -> None:
+    measured: dict[str, set[str]] = {}
     for block in arranged(scale):
         for row in block.rows:
             states = [row.config is not None, bool(row.reason), row.derived is not None]
             assert sum(states) == 1, (block.table.name, row.label)
             if row.config is not None:
                 assert row.measurement is not None
-                options = row.measurement.options
-                own = {m.name for name in row.measurement.tasks for m in options.task(name).metrics}
+                one = row.measurement
+                if one.digits not in measured:
+                    measured[one.digits] = {m.name for name in one.tasks for m in one.options.task(name).metrics}
+                own = measured[one.digits]
                 for name in row.printed:
                     metric = metric_of(name, block.words, row.head)
                     assert {metric.name} <= own or set(metric.terms) <= own, name
@@ -116,6 +120,14 @@ def test_other_data_stand_for_flickr30k() -> None:
     assert {row.reason for row in photographs.rows} == {
         "the second photographs: no folder is given; data.other=DIR names it"
     }
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
+def test_an_arm_is_one_training(table: PaperTable, scale: str) -> None:
+    configs: dict[str, RunConfig] = {}
+    for row in (row for block in blocks_of(table, options_at(scale)) for row in block.rows if row.config is not None):
+        assert configs.setdefault(row.arm, row.config) == row.config
 
 
 def test_one_training_serves_rows_that_differ_in_measuring() -> None:
