@@ -132,7 +132,10 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
             continue  # no sweep
         ledger, inside = Ledger(folder), [run for run in rows if run.parent == name]
         rows.append(_sweep(ledger, contents.get(f"sweeps/{name}", JournalState()), now, inside))
-        failures += [(f"{name} {_point(entry)}", entry.why) for entry in ledger if entry.state == "failed"]
+        failed = [entry for entry in ledger if entry.state == "failed"]
+        if rows[-1].state == "running":  # which starts again what a node lost
+            failed = [entry for entry in failed if not (entry.failure and entry.failure.waits)]
+        failures += [(f"{name} {_point(entry)}", entry.why) for entry in failed]
         stopped = {entry.result.get("run") for entry in ledger if entry.stopped}
         early = {run.name for run in inside if run.state == "killed"} & stopped
         rows = [replace(row, note="asha ended it early") if row.name in early else row for row in rows]
@@ -209,6 +212,7 @@ def _sweep(ledger: Ledger, content: JournalState, now: float, inside: Sequence[S
     row = StatusRow(kind="sweep", name=name, state="running", done=done, unit="trials", note=note, age=age)
     if content.status == "running" and progress is not None:
         share = "" if progress.share is None else f"{math.floor(100 * progress.share)} % done"
+        note = f"{progress.failed} failed" if progress.failed else ""
         notes = (share, f"{progress.running} running", note, progress.rate if progress.running else "", progress.text)
         row = replace(
             row,

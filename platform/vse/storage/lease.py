@@ -69,7 +69,7 @@ def lease(
     """
     handle = LeaseHandle(store, name, f"{uuid.uuid4().hex} ".encode())
     token = _take(handle, seconds, wait)
-    hurried = replace(store, patience=max(1.0, seconds / 3), attempts=1)
+    hurried = replace(store, patience=max(1.0, seconds / 3), outage=0.0)
     over, lost, unanswered = threading.Event(), threading.Event(), set[bytes]()
 
     def renew() -> None:

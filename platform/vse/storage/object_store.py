@@ -2,24 +2,23 @@
 
 A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
 (no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
-broken connections are retried with growing pauses by botocore. Bodies that end early are read again here, and writes
-that S3 rejects because another one to the same name is in progress (409) are repeated: a 409 does not say whose object
-remains.
+broken connections are waited out (`outages`). Bodies that end early are read again, and writes that S3 rejects because
+another one to the same name is in progress (409) are repeated: a 409 does not say whose object remains.
 """
 
 import contextlib
 import random
 import time
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from vse.errors import CredentialsError, InputError, StorageError, first_line
+from vse.storage.outages import OUTAGE, Server
 
-ATTEMPTS = 10  # of a request; with botocore's pauses about a minute and a half of trouble
-READS = 5  # of a body that ends early
+READS = 5  # of a body that ends early, or whose checksum differs
 CONFLICTS = 10  # attempts of a write while others write the same name; about ten seconds with the pauses
 PAGE = 1000  # names in one answer to a listing
 _OPTIONS = {"region", "scheme", "endpoint_override"}
@@ -37,6 +36,7 @@ _REFUSED = {
     "InvalidBucketName": "not a valid bucket name",
     "AuthorizationHeaderMalformed": "the bucket is in another region; add ?region=…",
 }
+T = TypeVar("T")
 
 
 class _ConflictError(StorageError):
@@ -61,7 +61,7 @@ class ObjectStore:
     region: str = ""
     endpoint: str = ""
     patience: float = field(default=60.0, compare=False)  # seconds to wait for an answer
-    attempts: int = field(default=ATTEMPTS, compare=False)
+    outage: float = field(default=OUTAGE, compare=False)  # seconds of trouble to wait out
 
     @classmethod
     def open(cls, uri: str) -> "ObjectStore":
@@ -157,62 +157,77 @@ class ObjectStore:
             return True
         key = self._key(name)
         with self._translated(name):
-            page = self._client().list_objects_v2(Bucket=self.bucket, Prefix=f"{key}/" if key else "", MaxKeys=1)
+            below = {"Bucket": self.bucket, "Prefix": f"{key}/" if key else "", "MaxKeys": 1}
+            page = self._ask(name, lambda client: client.list_objects_v2(**below))
         return page["KeyCount"] > 0
 
     def delete(self, name: str) -> None:
         """Remove an object and all objects below it, if there are any."""
         key = self._key(name)
         with self._translated(name):
-            self._client().delete_object(Bucket=self.bucket, Key=key)
+            self._ask(name, lambda client: client.delete_object(Bucket=self.bucket, Key=key))
         for page in self._pages(f"{key}/"):
             if some := [{"Key": each["Key"]} for each in page.get("Contents", ())]:
+                these = {"Bucket": self.bucket, "Delete": {"Objects": some, "Quiet": True}}
                 with self._translated(name):
-                    self._client().delete_objects(Bucket=self.bucket, Delete={"Objects": some, "Quiet": True})
+                    self._ask(name, lambda client, these=these: client.delete_objects(**these))
 
     def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
-        with self._translated(""):
-            pages = self._client().get_paginator("list_objects_v2")
-            yield from pages.paginate(Bucket=self.bucket, Prefix=head, PaginationConfig={"PageSize": PAGE}, **options)
+        asked = {"Bucket": self.bucket, "Prefix": head, "MaxKeys": PAGE, **options}
+        while True:
+            with self._translated(""):
+                page = self._ask("", lambda client: client.list_objects_v2(**asked))
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            asked["ContinuationToken"] = page["NextContinuationToken"]
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self.prefix, name) if part)
 
-    def _client(self) -> Any:
-        return _client(self.region, self.endpoint, self.patience, self.attempts)
+    def _ask(self, name: str, request: Callable[[Any], T]) -> T:
+        return _server(self.region, self.endpoint, self.patience).ask(request, self._where(name), self.outage)
+
+    def _where(self, name: str) -> str:
+        return f"{self.uri}/{name}" if name else self.uri
 
     def _head(self, name: str) -> dict[str, Any]:
         from botocore.exceptions import ClientError
 
         place = {"Bucket": self.bucket, "Key": self._key(name)}
         try:
-            return self._client().head_object(**place)
+            return self._ask(name, lambda client: client.head_object(**place))
         except ClientError as error:
             if str(error.response["Error"].get("Code", "")) != "400":
                 raise
-        answer = self._client().get_object(**place)  # an answer to HEAD has no body that would say what is wrong
+        # An answer to HEAD has no body that would say what is wrong.
+        answer = self._ask(name, lambda client: client.get_object(**place))
         answer["Body"].close()
         return answer
 
     def _get(self, name: str, **options: str) -> tuple[bytes, str]:
-        from botocore.exceptions import BotoCoreError
+        from botocore.exceptions import FlexibleChecksumError, IncompleteReadError
+
+        def request(client: Any) -> tuple[bytes, str]:
+            answer = client.get_object(Bucket=self.bucket, Key=self._key(name), **options)
+            return answer["Body"].read(), answer["ETag"]
 
         for attempt in range(READS):
             with self._translated(name):
-                answer = self._client().get_object(Bucket=self.bucket, Key=self._key(name), **options)
                 try:
-                    return answer["Body"].read(), answer["ETag"]
-                except BotoCoreError:  # the body ended early, or its checksum differs
+                    return self._ask(name, request)
+                except (FlexibleChecksumError, IncompleteReadError):
                     if attempt == READS - 1:
                         raise
             time.sleep(0.1 * 2**attempt)
         raise AssertionError("not reached")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str:
+        asked = {"Bucket": self.bucket, "Key": self._key(name), "Body": data, **condition}
         for attempt in range(CONFLICTS):
             try:
                 with self._translated(name):
-                    answer = self._client().put_object(Bucket=self.bucket, Key=self._key(name), Body=data, **condition)
+                    answer = self._ask(name, lambda client: client.put_object(**asked))
                     return str(answer["ETag"])
             except (FileExistsError, FileNotFoundError, _ConflictError) as error:
                 # If the answer of a first attempt was lost, our own object is in the way of the second.
@@ -236,7 +251,7 @@ class ObjectStore:
         """Translate the exceptions of botocore to those of files, each with a text of one line."""
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-        where = f"{self.uri}/{name}" if name else self.uri
+        where = self._where(name)
         try:
             yield
         except ClientError as error:
@@ -253,7 +268,7 @@ class ObjectStore:
                 raise InputError(f"{where}: {_REFUSED[code]}") from None
             raise StorageError(f"{where}: {error.response['Error'].get('Message') or code}") from None
         except (NoCredentialsError, PartialCredentialsError):
-            _client.cache_clear()  # a client remembers that there were none
+            _server.cache_clear()  # a client remembers that there were none
             raise CredentialsError(
                 f"{where}: no AWS credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile in "
                 "~/.aws, or run on an instance with a profile"
@@ -263,15 +278,16 @@ class ObjectStore:
 
 
 @lru_cache(maxsize=32)
-def _client(region: str, endpoint: str, patience: float, attempts: int) -> Any:
+def _server(region: str, endpoint: str, patience: float) -> Server:
     """One client per process and endpoint: threads share it, and creating one takes tens of milliseconds."""
     import boto3
     from botocore.config import Config
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": attempts},
+        retries={"total_max_attempts": 1},
         connect_timeout=min(10.0, patience),
         read_timeout=patience,
         max_pool_connections=32,
     )
-    return boto3.Session().client("s3", region_name=region or None, endpoint_url=endpoint or None, config=config)
+    session = boto3.Session()
+    return Server(session.client("s3", region_name=region or None, endpoint_url=endpoint or None, config=config))

@@ -39,7 +39,8 @@ class SickNodes:
         self.alone, self.clock = alone, clock
         self._ends = Counter[str]()
         self._last: dict[str, float] = {}
-        self._faults: dict[str, list[str]] = {}  # by kind of fault: the nodes that had it since a trial ended well
+        # By kind of fault: when nodes had it since a trial ended well. Faults that lie further apart have other causes.
+        self._faults: dict[str, list[tuple[float, str]]] = {}
         self._rested = -PAUSE
 
     def ill(self, node: str, host: str, kind: str, why: str) -> Verdict:
@@ -52,14 +53,15 @@ class SickNodes:
             why: The message of the fault.
 
         Returns:
-            "here" if the node alone is at fault. "everywhere" if two different nodes had the fault and no trial ended
-            well in between. "alone" if there is no other node.
+            "here" if the node alone is at fault. "everywhere" if two nodes had the fault within `AWAY` seconds
+            and no trial ended well in between. "alone" if there is no other node.
         """
         if self.alone():
             return "alone"
         now = self._rested = self.clock()
-        nodes = self._faults.setdefault(kind, [])
-        nodes.append(node)
+        faults = [(when, each) for when, each in self._faults.get(kind, ()) if now - when < AWAY]
+        self._faults[kind] = [*faults, (now, node)]
+        nodes = [each for _, each in self._faults[kind]]
         if len({each for each in nodes if each}) > 1 or nodes.count("") >= UNKNOWN:
             return "everywhere"
         if node:

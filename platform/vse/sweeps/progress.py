@@ -64,6 +64,7 @@ class SweepProgress:
         total: Trials of this call; None if that is unknown.
         done: Trials that have ended.
         running: Trials that run.
+        failed: Trials that failed and are not retried.
         share: Share of all that is done, epochs of running trials included, between 0 and 1.
         rate: The rate in the job's progress line.
         left: Seconds to the end by the job's estimate; None without one.
@@ -76,6 +77,7 @@ class SweepProgress:
     total: int | None
     done: int
     running: int
+    failed: int
     share: float | None
     rate: str
     left: float | None
@@ -95,11 +97,11 @@ class ProgressFile:
         self._started = time.time()
         self._next = 0.0
 
-    def show(self, bar: Progress, running: int) -> None:
-        """Publish the state of the progress line, and how many trials run."""
-        states = self.ledger.states
+    def show(self, bar: Progress, running: int, failed: int) -> None:
+        """Publish the state of the progress line, how many trials run, and how many failed and are not retried."""
         waiting = max(0, bar.total - bar.done - running) if bar.total else 0
-        trials = {"waiting": waiting, "running": running, "finished": states["finished"], "failed": states["failed"]}
+        finished = self.ledger.states["finished"]
+        trials = {"waiting": waiting, "running": running, "finished": finished, "failed": failed}
         show_trials(self.ledger.folder.name, trials)
         begun = time.monotonic()
         if begun >= self._next or bar.done == bar.total:
@@ -108,6 +110,7 @@ class ProgressFile:
                 total=bar.total,
                 done=bar.done,
                 running=running,
+                failed=failed,
                 share=bar.share,
                 rate=bar.rate(),
                 left=bar.left(),

@@ -79,6 +79,7 @@ class Recorder(tune.Callback):
         self.refused: Refusal | None = None
         self.broken = False  # no results can be written or no trial can run: nothing new starts
         self._failed: set[str] = set()  # Tune's ids of trials whose failure is recorded
+        self._given_up: set[str] = set()  # trials that failed and are not retried
         self._running: dict[str, _Running] = {}
         self._epochs, self._began, self._file = EpochCounter(), False, ProgressFile(ledger)
         self._kept = self._looked = time.monotonic()
@@ -226,6 +227,8 @@ class Recorder(tune.Callback):
         self.meter.ended(entry.id, entry.spent - before, had, entry.length if entry.complete else None)
         retried = self.proposer.ended(entry, final=refused)
         self._epochs.ended(entry.id, retried=retried)
+        if entry.state == "failed" and not retried:
+            self._given_up.add(entry.id)
         self._show(0 if retried else 1, f"last {entry.id}")
         if self.on_end is not None:
             self.on_end(entry)
@@ -235,7 +238,7 @@ class Recorder(tune.Callback):
         self._looked = time.monotonic()
         self.bar.parts = self._epochs.parts
         self.bar.advance(ended, text)
-        self._file.show(self.bar, self.meter.running)
+        self._file.show(self.bar, self.meter.running, len(self._given_up))
 
 
 def _avoided(trials: Iterable[Any]) -> set[str]:

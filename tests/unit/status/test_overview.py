@@ -16,7 +16,7 @@ from vse.status.overview import JournalCache, Status, StatusRow, read_status
 from vse.status.screen import chosen, clock, render, speed, summary
 from vse.storage.folder import Folder
 from vse.sweeps.budget import Resources
-from vse.sweeps.ledger import Ledger
+from vse.sweeps.ledger import FailureKind, Ledger
 from vse.sweeps.progress import ProgressFile
 from vse.workspace.journal import Journal
 from vse.workspace.layout import Workspace
@@ -62,7 +62,7 @@ def living(place: Path) -> Path:
     standing._started -= 600
     bar._start -= 600
     bar.done, bar.parts, bar.text = 6, Parts(share=1.5, count=75, unit="epochs"), "eta_c=8: epoch 3/10"
-    standing.show(bar, 2)
+    standing.show(bar, 2, 1)
     return place
 
 
@@ -115,6 +115,17 @@ def test_costs_are_counted_once_and_failures_say_why(living: Path) -> None:
     (living / "mlflow").mkdir()
     (living / "mlflow" / "shipped-embedded.json").write_text("{}")
     assert read_status(Workspace.open(str(living))).spooled == 5
+
+
+def test_what_a_running_sweep_starts_again_is_no_failure(living: Path) -> None:
+    ledger = Ledger(Folder.open(living / "sweeps" / SWEEP))
+    for number, kind in enumerate((FailureKind.NODE_LOST, FailureKind.NO_RESOURCES)):
+        ledger.fail({"objective.eta_c": 2, "seed": number}, "gone", kind=kind)
+    failures = {name for name, _ in read_status(Workspace.open(str(living))).failures}
+    assert failures == {"run-s1", f"{SWEEP} objective.eta_c=8 seed=1"}
+    Journal(living / "sweeps" / SWEEP / "journal.jsonl").end("failed")
+    failures = {name for name, _ in read_status(Workspace.open(str(living))).failures}
+    assert failures == {"run-s1", *(f"{SWEEP} objective.eta_c={v} seed={s}" for v, s in ((8, 1), (2, 0), (2, 1)))}
 
 
 def test_a_refresh_reads_what_has_changed(living: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_what_passes_is_waited_out(store, s3_proxy, fault):
 def test_what_stays_is_said_in_one_line(store, s3_proxy):
     s3_proxy.faults = [("PUT", SLOW)] * 2
     with pytest.raises(StorageError, match=r"s3://bucket/.*/a: SlowDown it is") as told:
-        replace(store, attempts=2).write("a", b"data")
+        replace(store, outage=0.05).write("a", b"data")
     assert "\n" not in str(told.value)
     assert store.info("a") is None
 

@@ -58,6 +58,15 @@ def test_trials_that_end_well_in_between_show_that_it_is_not_everywhere() -> Non
     assert nodes.left_out() == ["a", "b"]
 
 
+def test_faults_that_lie_hours_apart_are_not_everywhere() -> None:
+    nodes = Nodes()
+    assert nodes.full("a") == "here"
+    nodes.now += AWAY
+    assert nodes.full("b") == "here"
+    nodes.now += AWAY - 1
+    assert nodes.full("c") == "everywhere"
+
+
 def test_the_only_node_has_nobody_to_be_compared_with() -> None:
     nodes = Nodes(alone=True)
     assert nodes.full("a") == "alone"

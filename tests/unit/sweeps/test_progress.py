@@ -59,29 +59,31 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     assert read_sweep_progress(ledger.folder) is None
     view, bar = ProgressFile(ledger), Progress("train", total=3, unit="trials")
     bar.parts = Parts(share=0.75, count=6, unit="epochs")
-    view.show(bar, 2)
+    view.show(bar, 2, 0)
     ledger.finish({"x": 1}, {}, 1.0)
     clock[0] += 0.5
     bar.done = 1
-    view.show(bar, 2)
+    view.show(bar, 2, 0)
     found = read_sweep_progress(ledger.folder)
     assert found is not None
     assert (found.label, found.total, found.done, found.running, found.share) == ("train", 3, 0, 2, 0.25)
     assert found.rate.startswith("6 epochs, ")
     assert shown[-1] == ("curve-01234567", {"waiting": 0, "running": 2, "finished": 1, "failed": 0})
     ledger.fail({"x": 2}, "no luck")
+    view.show(bar, 1, 0)
+    assert shown[-1][1]["failed"] == 0  # it is retried
     bar.done, bar.parts = 3, Parts(count=20, unit="epochs")
-    view.show(bar, 0)
+    view.show(bar, 0, 1)
     found = read_sweep_progress(ledger.folder)
     assert found is not None
-    assert (found.done, found.running, found.left) == (3, 0, None)
+    assert (found.done, found.running, found.failed, found.left) == (3, 0, 1, None)
     assert shown[-1][1]["failed"] == 1
 
 
 def test_a_search_knows_no_total(ledger: Ledger) -> None:
     bar = Progress("trials")
     bar.done = 4
-    ProgressFile(ledger).show(bar, 1)
+    ProgressFile(ledger).show(bar, 1, 0)
     found = read_sweep_progress(ledger.folder)
     assert found is not None
     assert (found.total, found.done, found.share, found.left) == (None, 4, None, None)
@@ -94,7 +96,7 @@ def test_what_cannot_be_written_or_read_is_left_out(ledger: Ledger) -> None:
     assert read_sweep_progress(ledger.folder) is None
     ledger.folder.delete(FILE_NAME)
     ledger.folder.local(FILE_NAME).mkdir()
-    ProgressFile(ledger).show(Progress("train", total=1), 0)
+    ProgressFile(ledger).show(Progress("train", total=1), 0, 0)
 
 
 def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +110,6 @@ def test_a_store_that_is_slow_is_written_to_rarely(ledger: Ledger, monkeypatch: 
     monkeypatch.setattr(Folder, "write_json", lambda self, name, content: write(name, content))
     view = ProgressFile(ledger)
     for _ in range(120):
-        view.show(Progress("train", total=3), 1)
+        view.show(Progress("train", total=3), 1, 0)
         clock[0] += 1.0
     assert writes == [0.0, 50.0, 100.0]
