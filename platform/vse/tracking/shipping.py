@@ -45,6 +45,7 @@ PAUSES = 10  # minimum pause between passes, in units of the time that reading a
 # Runs between two writes of the state, and the pause after one in units of its time, which grows with the number of
 # runs. Runs that were sent since the last write before a crash are sent again, without effect.
 _SAVE_EVERY, _SAVE_PAUSES = 20, 20
+_SLOW, _MOST_SLOW = 20.0, 3  # seconds, and runs that fail after so long: a store of artifacts that does not answer
 
 
 @dataclass(slots=True)
@@ -251,10 +252,10 @@ class Shipper:
     def _send_each(self, pending: Pending, states: dict[str, ShippingState], result: ShippingResult) -> bool:
         """Whether every run was tried; False if MLflow was replaced, and `states` is empty now."""
         store = self._connected()
-        shipper, next_save = RunShipper(store, self.workspace, self._warn), 0.0
+        shipper, next_save, slow = RunShipper(store, self.workspace, self._warn), 0.0, 0
         try:
             for each in _parents_first(pending):
-                key = self._key(each.folder)
+                key, start = self._key(each.folder), time.monotonic()
                 try:
                     result.models |= shipper.ship(states, key, each)
                 except StorageError:
@@ -264,7 +265,8 @@ class Shipper:
                         self._check_file()
                         self._forget(states)
                         return False
-                    if is_locked(error) or not store.answers():
+                    slow += time.monotonic() - start > _SLOW
+                    if slow == _MOST_SLOW or is_locked(error) or not store.answers():
                         raise
                     if states and not store.stage(states[key].run_id if key in states else newest(states)):
                         self._forget(states)
