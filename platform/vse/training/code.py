@@ -61,15 +61,37 @@ class Sources:
 
     def _parse(self, module: str) -> tuple[str, frozenset[str]]:
         if module not in self._parsed:
-            tree, imported = ast.parse(self.texts[module]), set[str]()
-            for node in ast.walk(tree):
-                imported |= {*self._imported(node)}
-                documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-                if documented and ast.get_docstring(node, clean=False) is not None:
-                    del node.body[0]
+            words, imported = list[str](), set[str]()
+            self._spell(ast.parse(self.texts[module]), words, imported)
             # only the digest: the trees of all modules take megabytes, and hashing them takes time for every run
-            self._parsed[module] = hashlib.sha256(ast.dump(tree).encode()).hexdigest(), frozenset(imported)
+            self._parsed[module] = hashlib.sha256(" ".join(words).encode()).hexdigest(), frozenset(imported)
         return self._parsed[module]
+
+    def _spell(self, node: ast.AST, words: list[str], imported: set[str]) -> None:
+        """Append the kinds of nodes and their values, without positions and docstrings, and add what is imported.
+
+        Every process that trains does this for all sources; `ast.walk` and `ast.dump` would take three times as long.
+        """
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imported.update(self._imported(node))
+        words.append(type(node).__name__)
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        docstring = node.body[0] if documented and ast.get_docstring(node, clean=False) is not None else None
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                self._spell(value, words, imported)
+            elif isinstance(value, list):
+                words.append("[")
+                for each in value:
+                    if isinstance(each, ast.AST):
+                        if each is not docstring:
+                            self._spell(each, words, imported)
+                    else:
+                        words.append(repr(each))
+                words.append("]")
+            else:
+                words.append(repr(value))
 
     def _imported(self, node: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Import):
