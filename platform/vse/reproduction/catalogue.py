@@ -99,8 +99,11 @@ def metric_of(name: str, words: str = "shared", head: str = "") -> Metric:
 
 
 def _named(name: str) -> Metric:
-    for task in map(tasks.task, tasks.names()):
-        for metric in task().metrics:
-            if metric.name == name:
-                return metric
-    raise KeyError(name)
+    return _metrics()[name]
+
+
+@cache
+def _metrics() -> dict[str, Metric]:
+    """All metrics by name; of several tasks, that of the first."""
+    every = [metric for task in map(tasks.task, tasks.names()) for metric in task().metrics]
+    return {metric.name: metric for metric in reversed(every)}

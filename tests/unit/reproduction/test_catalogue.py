@@ -54,8 +54,7 @@ def test_every_printed_number_is_in_a_row(scale: str) -> None:
         assert all(set(row.printed) <= set(block.metrics) for block in blocks for row in block.rows)
 
 
-@pytest.mark.seconds
-@pytest.mark.parametrize("scale", slow_but(SCALES, "published"))
+@pytest.mark.parametrize("scale", SCALES)
 def test_a_row_without_a_training_says_why(scale: str) -> None:
     measured: dict[str, set[str]] = {}
     for block in arranged(scale):
