@@ -48,7 +48,8 @@ test: install-dev  ## what takes less than a second and starts no process and no
 	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not seconds and not process and not slow and not benchmark" $(ARGS)
 
 test-process: install-dev  ## what takes seconds, or starts processes, servers or Ray
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "(seconds or process) and not slow and not benchmark" $(ARGS)
+	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+		-m "(seconds or process) and not slow and not benchmark" $(ARGS)
 
 test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)

@@ -68,6 +68,7 @@ def on_other_nodes(monkeypatch: pytest.MonkeyPatch) -> list[list[Job]]:
     return asked
 
 
+@pytest.mark.slow  # `test_work_ray` holds them on Ray
 def test_a_task_keeps_the_numbers_that_one_process_has(
     on_other_nodes: list[list[Job]],
     runs: list[Folder],

@@ -58,6 +58,7 @@ def measured(run: Folder, workspace: Workspace, folder: Path) -> dict[str, float
     return measure([run], Folder.open(folder), workspace, TASKS, MeasureOptions()).metrics
 
 
+@pytest.mark.slow  # the next one holds the numbers
 def test_shards_in_one_process_are_one_evaluation(
     run: Folder,
     workspace: Workspace,
