@@ -104,6 +104,6 @@ def _named(name: str) -> Metric:
 
 @cache
 def _metrics() -> dict[str, Metric]:
-    """All metrics by name; of several tasks, that of the first."""
+    """All metrics by name; if several tasks have one, the metric of the first."""
     every = [metric for task in map(tasks.task, tasks.names()) for metric in task().metrics]
     return {metric.name: metric for metric in reversed(every)}

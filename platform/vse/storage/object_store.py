@@ -173,14 +173,14 @@ class ObjectStore:
                     self._ask(name, lambda client, these=these: client.delete_objects(**these))
 
     def _pages(self, head: str, **options: str) -> Iterator[dict[str, Any]]:
-        asked = {"Bucket": self.bucket, "Prefix": head, "MaxKeys": PAGE, **options}
+        arguments = {"Bucket": self.bucket, "Prefix": head, "MaxKeys": PAGE, **options}
         while True:
             with self._translated(""):
-                page = self._ask("", lambda client: client.list_objects_v2(**asked))
+                page = self._ask("", lambda client: client.list_objects_v2(**arguments))
             yield page
             if not page.get("IsTruncated"):
                 return
-            asked["ContinuationToken"] = page["NextContinuationToken"]
+            arguments["ContinuationToken"] = page["NextContinuationToken"]
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self.prefix, name) if part)
@@ -223,11 +223,11 @@ class ObjectStore:
         raise AssertionError("not reached")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str:
-        asked = {"Bucket": self.bucket, "Key": self._key(name), "Body": data, **condition}
+        arguments = {"Bucket": self.bucket, "Key": self._key(name), "Body": data, **condition}
         for attempt in range(CONFLICTS):
             try:
                 with self._translated(name):
-                    answer = self._ask(name, lambda client: client.put_object(**asked))
+                    answer = self._ask(name, lambda client: client.put_object(**arguments))
                     return str(answer["ETag"])
             except (FileExistsError, FileNotFoundError, _ConflictError) as error:
                 # If the answer of a first attempt was lost, our own object is in the way of the second.

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 OUTAGE = 300.0  # seconds of trouble after which a request fails
 NEVER_REACHED = 30.0  # ... if no server has ever answered this process: its address may be wrong
 LONGEST_PAUSE = 10.0  # shorter than the term of a lease, so that its holder writes again before another job takes over
-TOLD_AFTER = 3.0  # seconds of trouble
+WARNED_AFTER = 3.0  # seconds of trouble
 _FIRST_PAUSE = 0.1
 _PASSING = {"RequestTimeout", "RequestTimeoutException", "PriorRequestNotComplete", "SlowDown", "InternalError"}
 _STATUSES = {429, 500, 502, 503, 504}
@@ -27,7 +27,7 @@ class Server:
 
     client: Any
     answered: bool = False
-    told: float = float("-inf")
+    warned: float = float("-inf")
 
     def ask(self, request: Callable[[Any], T], where: str, outage: float = OUTAGE) -> T:
         """The answer to a request.
@@ -63,8 +63,8 @@ class Server:
             trouble, limit = time.monotonic() - began, outage if self.answered else min(outage, NEVER_REACHED)
             if trouble >= limit:
                 raise caught
-            if trouble >= TOLD_AFTER and time.monotonic() - self.told >= OUTAGE:
-                self.told = time.monotonic()
+            if trouble >= WARNED_AFTER and time.monotonic() - self.warned >= OUTAGE:
+                self.warned = time.monotonic()
                 log.warning(
                     "%s: %s; trying again for %.0f seconds", where, first_line(caught).rstrip("."), limit - trouble
                 )

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.levels import slow_but
 from vse import presets
 from vse.errors import InputError
 from vse.evaluation import tasks

@@ -104,7 +104,7 @@ def test_one_attempt_may_be_asked_for(clock: Clock) -> None:
     assert clock.pauses == []
 
 
-def test_trouble_is_told_once(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_there_is_one_warning_of_an_outage(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     server = Server("client", answered=True)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
