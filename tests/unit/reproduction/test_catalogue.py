@@ -124,8 +124,9 @@ def test_other_data_stand_for_flickr30k() -> None:
 @pytest.mark.parametrize("table", EVERY, ids=lambda table: table.name)
 def test_an_arm_is_one_training(table: PaperTable, scale: str) -> None:
     configs: dict[str, RunConfig] = {}
-    for row in (row for block in blocks_of(table, options_at(scale)) for row in block.rows if row.config is not None):
-        assert configs.setdefault(row.arm, row.config) == row.config
+    for row in (row for block in blocks_of(table, options_at(scale)) for row in block.rows):
+        if row.config is not None:
+            assert configs.setdefault(row.arm, row.config) == row.config
 
 
 def test_one_training_serves_rows_that_differ_in_measuring() -> None:
