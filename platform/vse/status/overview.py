@@ -15,7 +15,7 @@ from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
 from vse.storage.object_store import Info
 from vse.storage.parallel_reads import read_each
-from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, Ledger
+from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, FailureKind, Ledger
 from vse.sweeps.progress import read_sweep_progress
 from vse.tracking.shipping import Shipper
 from vse.training.run_journal import TAG
@@ -134,7 +134,7 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
         rows.append(_sweep(ledger, contents.get(f"sweeps/{name}", JournalState()), now, inside))
         failed = [entry for entry in ledger if entry.state == "failed"]
         if rows[-1].state == "running":  # which starts again what a node lost
-            failed = [entry for entry in failed if not (entry.failure and entry.failure.waits)]
+            failed = [entry for entry in failed if not _is_repeated(entry)]
         failures += [(f"{name} {_point(entry)}", entry.why) for entry in failed]
         stopped = {entry.result.get("run") for entry in ledger if entry.stopped}
         early = {run.name for run in inside if run.state == "killed"} & stopped
@@ -284,6 +284,11 @@ def _stage(name: str, folder: Folder, now: float) -> Iterator[StatusRow]:
             else "nothing of it was usable and no job works on it; the next one that needs it starts over"
         )
     yield StatusRow(kind="stage", name=name, state=state, done=done, unit=unit, age=age, note="; ".join(notes))
+
+
+def _is_repeated(entry: Entry) -> bool:
+    """Whether a running sweep starts a failed trial again, however often it has failed itself."""
+    return entry.failure == FailureKind.NO_RESOURCES or bool(entry.failure and entry.failure.is_innocent)
 
 
 def _point(entry: Entry) -> str:

@@ -48,11 +48,6 @@ class FailureKind(StrEnum):
         """Whether the trial itself did not cause this failure."""
         return self in (self.NODE_LOST, self.NODE_FAULT, self.NOT_STARTED, self.TAKEN_OVER)
 
-    @property
-    def waits(self) -> bool:
-        """Whether a running sweep repeats the trial, however often it has failed itself."""
-        return self.is_innocent or self == self.NO_RESOURCES
-
 
 _TEXTS = {
     FailureKind.DIVERGED: "the training diverged",

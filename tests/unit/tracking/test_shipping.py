@@ -22,7 +22,6 @@ from tests.levels import slow_but
 from tests.waiting import wait_for
 from vse.errors import InputError
 from vse.tracking import shipping
-from vse.tracking.run import RunShipper
 from vse.tracking.shipping import Shipper, ship_all, tracking_uri
 from vse.workspace import journal
 from vse.workspace.journal import Journal
@@ -229,28 +228,6 @@ def test_while_another_job_ships_this_one_spools(workspace: Path, shown: list[fl
         assert shown == []  # how many wait is that job's to say
         threading.Timer(0.3, lambda: unlock_descriptor(other.fileno())).start()
         assert ship_all(str(workspace), wait=20).runs == 1
-
-
-@pytest.mark.parametrize(("slow", "tried"), [(0.0, 6), (1.0, 3)], ids=["refused at once", "no answer in time"])
-def test_where_artifacts_find_no_store_a_pass_gives_up(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch, slow: float, tried: int
-) -> None:
-    """A job would otherwise wait at its end for as many timeouts as there are runs."""
-    tries = []
-
-    def fail(self: RunShipper, states: object, key: str, pending: object) -> None:
-        tries.append(key)
-        time.sleep(slow)
-        raise OSError("s3://bucket: connection timed out")
-
-    for run in "abcdef":
-        write_run(workspace, run)
-    monkeypatch.setattr(RunShipper, "ship", fail)
-    monkeypatch.setattr(shipping, "_SLOW", 0.5)
-    result = ship_all(str(workspace))
-    assert len(tries) == tried
-    assert (result.runs, result.waiting) == (0, 6)
-    assert "connection timed out" in result.trouble
 
 
 def test_the_background_ships_while_the_job_works_and_once_at_its_end(workspace: Path) -> None:
