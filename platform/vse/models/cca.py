@@ -171,15 +171,15 @@ class CCA(Family):
         return ()
 
     @torch.no_grad()
-    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+    def fit(self, batches: Callable[[], Iterator[Batch]], pairs: Callable[[], Iterator[Batch]] | None = None) -> None:
         """Fit exactly in two passes over the pairs, which keep only means and covariances in memory."""
 
-        def pairs() -> Iterator[tuple[Tensor, Tensor]]:
-            for batch in batches():
+        def vectors() -> Iterator[tuple[Tensor, Tensor]]:
+            for batch in (pairs or batches)():
                 yield self.scale(batch[self.inputs.image]), batch["sentence"]
 
         c = self.config
-        maps = fitted_maps(pairs, self.image_map.shape[1], c.ridge, c.power, c.image_components)
+        maps = fitted_maps(vectors, self.image_map.shape[1], c.ridge, c.power, c.image_components)
         for name, values in maps._asdict().items():
             self.get_parameter(name).copy_(values)
 

@@ -36,7 +36,7 @@ A batch has one row per caption (B); a worker holds its share of them. Vocabular
 | mentioned_relations | (B, any, 3), int64 | all triples of the image's captions | same |
 
 Codes have the rows of the batch. "Any" objective: ranking, infonce, sigmoid, logistic, cse, embedding_network, jwae,
-relational, vsec. All but the first four read more, from the families they name (`Objective.families`).
+relational, vsec. All but the first four may read more, `cse` and `jwae` from the families that they name alone.
 
 | codes | shape | emitted by | read by |
 |---|---|---|---|
@@ -265,12 +265,14 @@ class Family(nn.Module):
         """Phases of a step in order: one over all parameters, unless a family overrides it (adversarial, untrained)."""
         return (Phase("all", None, trainable(self)),)
 
-    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+    def fit(self, batches: Callable[[], Iterator[Batch]], pairs: Callable[[], Iterator[Batch]] | None = None) -> None:
         """Fit the parts with a closed form before the first step, by default the scale of sentence vectors.
 
         Args:
             batches: each call iterates over all training captions once, in order. For a family that reads states, the
                 batches hold no image features.
+            pairs: likewise, over the captions whose image is known (`train.pairs`): what is fitted to the relation of
+                images and captions reads only these. None: `batches`.
         """
         name = "states" if self.inputs.states else "sentence"
         for scale in (module for module in self.modules() if isinstance(module, FeatureScale) and not module.images):

@@ -119,18 +119,18 @@ class VSEPP(Family):
                 raise InputError(f"model.dim={config.dim}: model.start=cca has at most {most} canonical variables here")
 
     @torch.no_grad()
-    def fit(self, batches: Callable[[], Iterator[Batch]]) -> None:
+    def fit(self, batches: Callable[[], Iterator[Batch]], pairs: Callable[[], Iterator[Batch]] | None = None) -> None:
         """Fit the scale of vectors of captions, and with `start=cca` both layers: codes are then those of CCA."""
         super().fit(batches)
         if self.config.start == "random":
             return
 
-        def pairs() -> Iterator[tuple[Tensor, Tensor]]:
-            for batch in batches():
+        def vectors() -> Iterator[tuple[Tensor, Tensor]]:
+            for batch in (pairs or batches)():
                 yield self.image.scale(batch["pooled"]), self.sentence.scale(batch["sentence"])
 
         c = self.config
-        maps = fitted_maps(pairs, c.dim, c.ridge, 1.0, c.image_components)
+        maps = fitted_maps(vectors, c.dim, c.ridge, 1.0, c.image_components)
         for encoder, map_, mean in (
             (self.image, maps.image_map, maps.image_mean),
             (self.sentence, maps.caption_map, maps.caption_mean),

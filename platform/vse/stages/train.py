@@ -5,6 +5,7 @@ import logging
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -239,8 +240,8 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
     family = initial_family(config, data.context)
     for scale in feature_scales(family):
         scale.fit(feature_blocks(data.train.features[family.inputs.image]))
-    read = np.arange(len(data.train)) if family.phases() else known_captions(config, data.train)
-    family.fit(lambda: training_batches(data.train, family.inputs, read))
+    every, known = np.arange(len(data.train)), known_captions(config, data.train)
+    family.fit(*(partial(training_batches, data.train, family.inputs, rows) for rows in (every, known)))
     return family.double() if config.train.precision == "float64" else family
 
 

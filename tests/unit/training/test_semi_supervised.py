@@ -1,5 +1,7 @@
 """A share of the training pairs: what an epoch passes over, and that unknown partners teach no matching."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -117,3 +119,22 @@ def test_scales_know_all_text_and_closed_forms_known_pairs(name, key, known_only
     assert sentences is not None
     mean = family.state_dict()[key]
     torch.testing.assert_close(mean.double(), torch.as_tensor(sentences.values[read]).mean(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("unpaired", [False, True])
+@pytest.mark.parametrize(("name", "start"), [("vsepp", "cca"), ("order", "cca"), ("cca", None)])
+def test_no_closed_form_reads_whose_image_an_unknown_caption_shows(name, start, unpaired):
+    """Weights stay the same, to the bit, where the images of captions without a known one change places."""
+    changes = {"train.pairs": 0.5, "train.unpaired": unpaired, "model.image": "pooled", "model.dim": 4}
+    changes |= {"model.text": "sentence", "model.start": start} if start else {}
+    config, known = override(preset(f"{name}_scenes"), changes), known_images(10, 0.5, 0)
+    unknown, examples = np.flatnonzero(~known), DATA.examples
+    moved = examples.image.copy()
+    for image, other in zip(unknown, np.roll(unknown, 1), strict=True):
+        moved[examples.image == image] = other
+    weights = [
+        build_family(config, TrainingInputs(Vocabulary((), ()), None, DATA.context, each, each)).state_dict()
+        for each in (examples, replace(examples, image=moved))
+    ]
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(values, weights[1][key]) for key, values in weights[0].items())
