@@ -197,7 +197,7 @@ class Embedder:
         if not temperature > 0:
             raise InputError(f"temperature={temperature:g}: must be above 0")
         unknown, image = self.unknown_words(phrase), picture_of(picture)
-        if set(words(as_caption(phrase))) <= set(unknown):
+        if not [word for word in words(as_caption(phrase)) if any(map(str.isalnum, word)) and word not in unknown]:
             raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
         (features,) = self.features([png_of(image)])
         try:
@@ -229,8 +229,6 @@ class Embedder:
         family, texts = self.trained.family, [captions] if isinstance(captions, str) else list(captions)
         if not texts:
             raise InputError("captions: name at least one sentence")
-        if getattr(self.trained.config.data, "geometry", False):
-            raise InputError(f"{self.trained.checkpoint}: reads regions with their positions, not whole pictures")
         parsed = self._parsed(map(as_caption, texts)) if family.inputs.components else None
         vectors = _Rounded(self._sentences) if self._sentences is not None else None
         read = occurrence_texts([as_caption(text) for text in texts], self.trained.vocabulary, parsed, vectors)
@@ -301,6 +299,8 @@ class Embedder:
             raise InputError(f"{self.trained.checkpoint}: trained on ready-made features, so it cannot read pictures")
         if regions_from_maps(self.trained.config):
             raise InputError(f"{self.trained.checkpoint}: reads regions pooled from maps, not pictures")
+        if getattr(self.trained.config.data, "geometry", False):
+            raise InputError(f"{self.trained.checkpoint}: reads regions with their positions, not whole pictures")
 
     def inference_settings(self, alpha: float | None) -> dict[str, float]:
         """The arguments of the family's `combine` for an alpha. Raises InputError if the family has none."""

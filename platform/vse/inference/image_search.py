@@ -161,8 +161,8 @@ def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
         part = records.split(options.split)
         number = f"{len(part.images)} images" if sentences else f"{len(part.captions)} captions"
         yield f"search {number} of split {part.name} of {records.name} by {queries}"
-        if options.image:
-            query_image(records, source.image_root, options.image)
+        if options.image and query_image(records, source.image_root, options.image) is None:
+            embedder.check_pictures()
     yield "not checked: contents of picture and weights files, features in the workspace"
 
 
@@ -197,7 +197,7 @@ def _in_split(embedder: Embedder, data: SplitData, sentences: Sequence[str], opt
     for caption, image in zip(part.captions, part.caption_to_image.tolist(), strict=True):
         captions[image].append(caption.text)
         images_by_text[_normalised(caption.text)].add(image)
-    items = [Item(image.id, image.uri, captions[k][0]) for k, image in enumerate(part.images)]
+    items = [Item(image.id, image.uri, next(iter(captions[k]), "")) for k, image in enumerate(part.images)]
     scores = embedder.scores_of([data.array()], embedder.read(sentences), options.alpha)
     true = [images_by_text.get(_normalised(text), ()) for text in sentences]
     answers = _image_answers(embedder, sentences, scores, items, true, options.top)

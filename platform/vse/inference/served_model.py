@@ -96,8 +96,9 @@ def offer_model(
     if finished(folder) is None:
         raise InputError(f"run={run}: is not trained to its end; run the command that started it again")
     sentences = sentence_features(trained, workspace)
-    # raises for a family without vectors before anything is written
-    Embedder(trained, sentences).encode_captions(["a dog"])
+    embedder = Embedder(trained, sentences)  # the next lines raise before anything is written
+    embedder.encode_captions(["a dog"])
+    embedder.check_one_vector()
     packed = pack(trained, folder, sentences, card)
     offer = ModelOffer(run_journal(workspace, run), name or model_name(trained.config), alias, packed.folder.name)
     offer.journal.model(

@@ -246,6 +246,20 @@ def test_ready_made_features_are_searched_and_read_no_pictures(place: Workspace,
             act()
 
 
+@pytest.mark.seconds
+def test_regions_are_found_and_whole_pictures_have_no_position(place: Workspace, tmp_path: Path) -> None:
+    few = {"num_train": 12, "num_val": 3, "num_test": 3, "num_shifted": 0}
+    sizes = {f"data.of.{key}": value for key, value in few.items()} | {"train.epochs": 1, "data.geometry": True}
+    run = run_training(override(preset("cite_localisation_small"), sizes), place).run
+    found = search(place, SearchOptions(run=run, text=("a red ball",), top=1000))
+    assert {hit.item.text == "" for hit in found.answers[0].hits} == {True, False}  # background has no caption
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    for options in ({"text": ("a red ball",), "images": str(tmp_path)}, {"image": str(tmp_path / "a.png")}):
+        for act in (search, lambda *given: list(check_search(*given))):
+            with pytest.raises(InputError, match="reads regions with their positions, not whole pictures"):
+                act(place, SearchOptions(run=run, **options))
+
+
 @pytest.fixture
 def remote(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     with s3.server() as server:

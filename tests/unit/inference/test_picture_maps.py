@@ -156,6 +156,8 @@ def test_what_cannot_be_shown_is_one_line(place: Workspace, univse: Folder, vsep
     picture = str(tmp_path / "red.png")
     with pytest.raises(InputError, match=r"phrase 'qzx blorp': .* knows none of its words"):
         vse.relevance_map(univse.name, picture, "qzx blorp", place)
+    with pytest.raises(InputError, match=r"phrase 'qzx\.': .* knows none of its words"):
+        vse.relevance_map(univse.name, picture, "qzx.", place)
     with pytest.raises(InputError, match="VSEPP has no vectors of regions"):
         vse.relevance_map(vsepp.name, picture, "ball", place)
     with pytest.raises(InputError, match="UniVSE has no attention over regions"):

@@ -186,6 +186,9 @@ def test_what_cannot_be_served_is_said(place: Workspace, caplog: pytest.LogCaptu
     with caplog.at_level("INFO", logger="vse"):
         assert offer_best(place, [run]) is None
     assert "scan scores pairs" in caplog.text
+    ordered = train(place, "vsepp_tiny", model="order", model__dim=32).run  # has vectors, but no product of two scores
+    with pytest.raises(InputError, match="the score of family order is not the inner product of one vector"):
+        offer_model(place, ordered)
     with pytest.raises(InputError, match=r"registry\.name=a/b"):
         offer_model(place, run, name="a/b")
     for alias in ("v1", "latest", "of 2026"):
