@@ -17,11 +17,16 @@ from vse.data.ragged import Ragged
 
 LARGE = 1024  # words of a pool from which on it is not put into order for every draw
 SPARE = 8  # words tried beyond those asked for
+POOLS = frozenset({"nouns", "attributes", "relations"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NegativeCounts:
-    """Numbers of negatives of each type for a positive component; the published counts are the defaults (A.1)."""
+    """Numbers of negatives of each type for a positive component; the published counts are the defaults (A.1).
+
+    Args:
+        required: the pools that some loss reads, which must have words.
+    """
 
     nouns: int = 16
     attribute_words: int = 8
@@ -29,6 +34,7 @@ class NegativeCounts:
     relation_words: int = 4
     relation_subjects: int = 2
     relation_objects: int = 2
+    required: frozenset[str] = POOLS
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,8 @@ class JWAECITELoss(JWAELoss):
 
     def __init__(self, config: "JWAECITELoss.Config") -> None:
         super().__init__(config)
+        if self.averaged:
+            self.averaged |= {"logistic"}
         self._pairs = Logistic(Logistic.Config(mask=config.mask, batch_negatives=config.batch_negatives))
         self.scalars = self._pairs.scalars
 

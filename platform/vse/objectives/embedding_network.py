@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vse.config import knob
+from vse.errors import InputError
 from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
 from vse.objectives.objective import BATCH_NEGATIVES, LISTED, Encoded, Objective, listed_scores, products, single
 from vse.registry import ComponentConfig, register
@@ -76,6 +77,13 @@ class EmbeddingNetworkLoss(Objective):
         )
         mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="batch_negatives=true")
         batch_negatives: bool = BATCH_NEGATIVES
+
+    def check(self, model: object) -> None:
+        if not getattr(model, "normalize_images", True):
+            raise InputError(
+                "model.normalize_images=false: objective=embedding_network compares distances of unit vectors; use "
+                "model.normalize_images=true, or objective=ranking"
+            )
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
         config, captions = self.config, gathered["captions"]

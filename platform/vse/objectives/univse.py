@@ -150,8 +150,16 @@ class UniVSELoss(MatchingObjective):
 
     def __init__(self, config: "UniVSELoss.Config") -> None:
         super().__init__(config, config.match)
-        names = NegativeCounts.__dataclass_fields__
-        self.negatives = NegativeCounts(**{name: getattr(config, name) for name in names})
+        names = NegativeCounts.__dataclass_fields__.keys() - {"required"}
+        weights = {
+            "nouns": config.eta_o + config.eta_a + config.eta_r,
+            "attributes": config.eta_a,
+            "relations": config.eta_r,
+        }
+        self.negatives = NegativeCounts(
+            **{name: getattr(config, name) for name in names},
+            required=frozenset(pool for pool, weight in weights.items() if weight),
+        )
 
     def check(self, model: object) -> None:
         how = getattr(model, "aggregation", "")

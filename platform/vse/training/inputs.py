@@ -3,7 +3,7 @@
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from vse import registry
 from vse.adversaries.attacks import contrast_classes
-from vse.adversaries.negatives import NegativeCounts, NegativeSampler, Pools, one_spelling
+from vse.adversaries.negatives import POOLS, NegativeCounts, NegativeSampler, Pools, one_spelling
 from vse.adversaries.pools import PoolConfig, WordPools, build_pools
 from vse.adversaries.vsec.sampler import ContrastSampler
 from vse.adversaries.vsec.table import Candidates
@@ -321,20 +321,20 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
         assert data.pools is not None, "an objective over components needs a family that encodes them"
         if config.text.drop_components:
             extras.append(Drop(config.text.drop_components, config.seed))
-        pools, ids = pool_ids(data.pools, data.vocabulary), data.vocabulary.ids
+        pools, ids = pool_ids(data.pools, data.vocabulary, counts.required), data.vocabulary.ids
         extras.append(Negatives(NegativeSampler(pools, data.train.mentions(), counts, config.seed, one_spelling(ids))))
     if data.contrast is not None:
         extras.append(Contrast(data.contrast, data.vocabulary, data.states))
     return Collator(data.train, inputs.image, inputs.components, config.seed, extras, captions)
 
 
-def pool_ids(pools: WordPools, vocabulary: Vocabulary) -> Pools:
-    """The training pools as sorted vocabulary ids, without words outside the vocabulary."""
+def pool_ids(pools: WordPools, vocabulary: Vocabulary, required: Set[str] = POOLS) -> Pools:
+    """The training pools as sorted ids of words of the vocabulary. Raises InputError if a `required` one is empty."""
     ids = {}
     for kind, entries in pools.training.words().items():
         numbers = set(vocabulary.encode(entries)) - {UNKNOWN}
         ids[kind] = np.array(sorted(numbers), dtype=np.int64)
-        if not len(ids[kind]):
+        if kind in required and not len(ids[kind]):
             raise InputError(
                 f"no {kind} occur often enough in the training captions to serve as negatives; "
                 "lower text.pools.minimum and text.min_count, or train on more captions"

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.synthetic import synthetic
+from tests.synthetic import make_objective, synthetic
 from vse.adversaries import negatives
 from vse.adversaries.negatives import Mentions, NegativeCounts, NegativeSampler, Pools, one_spelling
 from vse.adversaries.pools import build_pools
 from vse.data.ragged import Ragged
 from vse.data.sources.scenes import Scenes
+from vse.errors import InputError
 from vse.text.components import Components, extract
 from vse.text.parser import Parser, shared_parser
 from vse.text.vocabulary import build_vocabulary
@@ -228,3 +229,29 @@ def test_without_spellings_draws_are_what_they_were():
     )
     expected = plain.objects(objects, rows, data.examples.image, 1)
     assert (spelled.objects(objects, rows, data.examples.image, 1) == expected).all()
+
+
+def test_only_pools_that_a_loss_reads_must_have_words():
+    pools, vocabulary = build_pools([]), build_vocabulary(["a dog"])
+    for kind in ("nouns", "attributes", "relations"):
+        with pytest.raises(InputError, match=f"^no {kind} occur often enough"):
+            pool_ids(pools, vocabulary, frozenset({kind}))
+    empty = pool_ids(pools, vocabulary, frozenset())
+    assert not any(map(len, (empty.nouns, empty.attributes, empty.relations)))
+    data = synthetic(seed=3)
+    words, first = np.array([[data.pools.nouns[0]]]), np.zeros(1, int)
+    assert not NegativeSampler(empty, data.examples.mentions(), COUNTS, 0).objects(words, first, first, 0).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "required"),
+    [
+        ({}, {"nouns", "attributes", "relations"}),
+        ({"eta_a": 0.0}, {"nouns", "relations"}),
+        ({"eta_r": 0.0, "eta_o": 0.0}, {"nouns", "attributes"}),
+        ({"eta_a": 0.0, "eta_r": 0.0}, {"nouns"}),
+        ({"eta_o": 0.0, "eta_a": 0.0, "eta_r": 0.0}, set()),
+    ],
+)
+def test_univse_needs_the_pools_of_its_losses(changes, required):
+    assert make_objective("univse", "univse", **changes).negatives.required == required

@@ -111,3 +111,9 @@ def test_jwae_cite_adds_the_losses_of_both():
     assert {"mse", "image", "text", "gauss_image", "gauss_text", "logistic", "concepts"} == losses.keys()
     judged = step_losses(family, objective, batch, 0, frozenset({"discriminator"}), "discriminator")[1]
     assert judged.keys() == {"discriminator"}
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_the_mean_over_the_batch_is_of_all_losses_but_the_hinge(reduction):
+    objective = make_objective("jwae_cite", "jwae_cite", reduction=reduction)
+    assert objective.averaged >= {"logistic", "concepts"} if reduction == "mean" else not objective.averaged

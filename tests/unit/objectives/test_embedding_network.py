@@ -4,7 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from vse.config import override
+from vse.errors import InputError
 from vse.objectives.embedding_network import EmbeddingNetworkLoss
+from vse.presets import preset
+from vse.training.config import check_objective
 
 
 def _everyone(raw):
@@ -77,3 +81,9 @@ def test_codes_that_coincide_have_a_finite_gradient():
     loss = EmbeddingNetworkLoss(EmbeddingNetworkLoss.Config())(gathered, gathered, 0)["sent"]
     assert float(loss.detach()) == pytest.approx(2 * 3 * 2 * 0.1)
     assert torch.autograd.grad(loss, codes)[0].isfinite().all()
+
+
+def test_codes_of_other_lengths_are_refused():
+    changes = {"model.image": "pooled", "model.normalize_images": False, "objective": "embedding_network"}
+    with pytest.raises(InputError, match=r"^model.normalize_images=false: objective=embedding_network compares"):
+        check_objective(override(preset("vsepp_scenes"), changes))
