@@ -234,8 +234,16 @@ class TransformersEncoder(TextEncoder):
         """Tokens that are read of a caption, special ones included."""
         settings = getattr(self._model.config, "text_config", self._model.config)
         positions = getattr(settings, "max_position_embeddings", 0) or 0
+        positions -= self._first_position
         limits = (self.config.max_tokens, self._tokenizer.model_max_length, positions)
         return min((limit for limit in limits if limit > 0), default=512)
+
+    @property
+    def _first_position(self) -> int:
+        """The position of the first token: RoBERTa and its kind count from behind the id of the padding."""
+        embeddings = getattr(self._model, "embeddings", None)
+        padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+        return 0 if padding is None else padding + 1
 
     @cached_property
     def _tokenizer(self) -> Any:

@@ -122,3 +122,28 @@ def test_minilm_is_read_as_its_model_card_says():
     folder = SHARED / "data" / "weights" / "minilm_l6_v2"
     texts = ["A dog runs on the grass.", "Two men are playing football in a park next to a lake."]
     np.testing.assert_allclose(encoder(folder).encode(texts), padded(folder, texts, "mean", True), atol=2e-6)
+
+
+def test_positions_that_begin_behind_the_padding_are_not_all_tokens(tmp_path, folder, caplog):
+    """RoBERTa has two positions less than `max_position_embeddings`; its tokenizer may name no limit."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, model_max_length=10**30)
+    torch.manual_seed(0)
+    config = transformers.RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=1,
+        type_vocab_size=1,
+    )
+    transformers.RobertaModel(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    most = POSITIONS - 2  # [CLS] and [SEP] included
+    texts = [" ".join(["dog"] * words) for words in (most - 2, most - 1)]
+    with caplog.at_level(logging.WARNING):
+        found = encoder(tmp_path, pooling="cls").encode(texts)
+    assert np.isfinite(found).all()
+    assert f"1 of 2 captions have more than {most} tokens" in caplog.text
