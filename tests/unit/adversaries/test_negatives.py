@@ -254,4 +254,6 @@ def test_only_pools_that_a_loss_reads_must_have_words():
     ],
 )
 def test_univse_needs_the_pools_of_its_losses(changes, required):
-    assert make_objective("univse", "univse", **changes).negatives.required == required
+    counts = make_objective("univse", "univse", **changes).negatives
+    assert counts is not None
+    assert counts.required == required

@@ -254,10 +254,11 @@ def test_regions_are_found_and_whole_pictures_have_no_position(place: Workspace,
     found = search(place, SearchOptions(run=run, text=("a red ball",), top=1000))
     assert {hit.item.text == "" for hit in found.answers[0].hits} == {True, False}  # background has no caption
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    for options in ({"text": ("a red ball",), "images": str(tmp_path)}, {"image": str(tmp_path / "a.png")}):
+    in_folder = SearchOptions(run=run, text=("a red ball",), images=str(tmp_path))
+    for options in (in_folder, SearchOptions(run=run, image=str(tmp_path / "a.png"))):
         for act in (search, lambda *given: list(check_search(*given))):
             with pytest.raises(InputError, match="reads regions with their positions, not whole pictures"):
-                act(place, SearchOptions(run=run, **options))
+                act(place, options)
 
 
 @pytest.fixture
