@@ -156,7 +156,8 @@ def test_quoted_error_lines_are_in_the_code():
 @pytest.mark.parametrize("pretrained", [False, True], ids=["learned words", "word vectors"])
 def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrained: bool):
     """Pre-trained word vectors bring their own size, which is neither of the configured ones."""
-    family_source, objective_source, preset_source = sources(DOCS / "guides/add-a-family.md", "python")
+    guide = DOCS / "guides/add-a-family.md"
+    (family_source, objective_source, preset_source), (its_test,) = sources(guide, "python"), sources(guide, "py")
     data = synthetic(0)
     context = with_word_vectors(data.context, 11) if pretrained else data.context
     try:
@@ -176,6 +177,9 @@ def test_the_family_of_the_guide_trains(monkeypatch: pytest.MonkeyPatch, pretrai
         losses = [float(stepper.step(collate(rows, epoch), epoch)["sent"]) for epoch in range(30)]
         assert losses[-1] < 0.7 * losses[0]
         assert family.encode_captions(collate(rows, 0))["captions"].shape == (len(data), 16)
+        names: dict[str, Any] = {}
+        exec(its_test, names)
+        names["test_a_caption_said_twice_has_the_same_code"]()
     finally:
         registry._COMPONENTS["family"].pop("mean_words", None)
         registry._COMPONENTS["objective"].pop("soft_ranking", None)

@@ -39,10 +39,9 @@ def tried(
             return False
         return True
 
-    is_key = error.what == f"{error.key}: no such key"
-    elsewhere = (
-        [Hint(f"jobs/{name}.py", {}, A_KEY_OF) for name in _jobs_with(error.key) if name != job] if is_key else []
-    )
+    jobs = _jobs_with(error.key) if error.what == f"{error.key}: no such key" else []
+    # A key that this job has too is one of another component, which other jobs would refuse with the same settings.
+    elsewhere = [] if job in jobs else [Hint(f"jobs/{name}.py", {}, A_KEY_OF) for name in jobs]
     return error.keeping(accepted, elsewhere)
 
 

@@ -6,6 +6,7 @@ import torch
 
 from tests.synthetic import gradients, make_family, make_objective, synthetic
 from vse import registry
+from vse.models.encoders import WordTable
 from vse.models.family import FeatureScale, feature_scales
 from vse.training.step import step_losses
 
@@ -39,6 +40,15 @@ def test_shapes_and_unit_norms(name):
     assert scores.isfinite().all()
     assert not family.unit_codes or family.pairwise or (scores.abs() <= 1 + 1e-9).all()
     torch.testing.assert_close(scores, family.scores(images, captions)[:3])
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_with_a_table_of_words_gives_their_vectors(name):
+    """Which the probes of word vectors read."""
+    family, ids = make_family(name, DATA.context), torch.tensor([4, 5])
+    vectors = family.word_vectors(ids)
+    assert vectors is not None or not any(isinstance(module, WordTable) for module in family.modules())
+    assert vectors is None or len(vectors) == 2
 
 
 @pytest.mark.parametrize("name", FAMILIES)
