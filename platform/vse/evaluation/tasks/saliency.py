@@ -49,8 +49,8 @@ _WORDS = {
     "changed": "on changed words",
     "uniform": "their share of words",
     "over_uniform": "above their share",
-    "before": "on the words before",
-    "over_before": "above the words before",
+    "before": "share on the replaced words",
+    "over_before": "above the replaced words",
 }
 _PIXELS = {
     "mass": "mass inside",
