@@ -1,4 +1,4 @@
-"""jWAE's weights of eq. 6 (Mahajan et al., ICCV 2019), one at a time on a logarithmic scale that holds both published
+"""jWAE's weights of eq. 6 (Mahajan et al., ICCV 2019), one at a time on a logarithmic scale that spans both published
 settings (1, 0.2 for squared errors; 0.5, 0.005, 0.01 for the hinge)."""
 
 from ray import tune

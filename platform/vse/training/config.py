@@ -23,7 +23,7 @@ SCHEDULES = ("constant", "step", "milestones", "halving", "cosine")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FeatureConfig:
-    """Which frozen network shows the images, and how its numbers are scaled before a family sees them."""
+    """The image backbone and the scaling of its features."""
 
     backbone: ComponentConfig = part("backbone", doc="frozen network, or ready-made arrays")
     precision: str = knob(
@@ -41,7 +41,7 @@ class FeatureConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextConfig:
-    """What is known of the words."""
+    """Text processing: parser, vocabulary, word vectors."""
 
     parser: ComponentConfig = part("parser", doc="dependency parser")
     min_count: float = knob(1, "words seen less often are <unk>; below 1: a share of the captions", above=0)
@@ -88,7 +88,7 @@ class OptimConfig:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainConfig:
-    """How long, how large, on what, and which epoch is kept."""
+    """Training length, batch size, hardware and model selection."""
 
     epochs: int = knob(30, "passes over the training captions", low=1)
     batch_size: int = knob(128, "captions per step over all workers", low=2)
