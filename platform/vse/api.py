@@ -40,10 +40,11 @@ class Run:
     """A finished training in a workspace.
 
     Attributes:
-        name: its folder below `runs/`, unique in the workspace.
-        workspace: where it lies.
-        config: what was trained on what, and how.
-        metrics: validation metrics and losses of the kept epoch, by name, such as `val/rsum`.
+        name: name of its folder in `runs/`, unique in the workspace.
+        workspace: the workspace.
+        config: the configuration: data, features, model and training.
+        metrics: validation metrics and losses of the kept epoch, by name, such as `val/rsum`. MLflow calls these
+            metrics `best/val/rsum` and so on, because its `val/rsum` is the curve over epochs.
         history: the metrics of every epoch, one dict per epoch: `pandas.DataFrame(run.history)` is the learning curve.
         best: the kept epoch, counted from 1.
         seconds: how long it trained.
@@ -73,10 +74,10 @@ class Run:
         The `uri` of an image can be given to `vse.open_image` and to `Embedder.encode_images`.
 
         Args:
-            name: of the split, such as `train`, `val` or `test`.
+            name: name of the split, such as `train`, `val` or `test`.
 
         Returns:
-            `images` and `captions`; `caption_to_image[c]` is the position of the image that caption `c` describes.
+            A `Split` with `images`, `captions` and `caption_to_image`.
 
         Raises:
             InputError: the data set has no such split.
@@ -90,7 +91,7 @@ def preset(name: str, **overrides: Any) -> RunConfig:
     """The run configuration called `name`, with some keys changed.
 
     Args:
-        name: of a preset; `vse.presets.names()` lists them.
+        name: name of a preset; `vse.presets.names()` lists them.
         **overrides: keys of the configuration and their values. Two underscores stand for the dot of a key:
             `optim__lr=1e-3` sets `optim.lr`. Keys with dots may be given as `**{"optim.lr": 1e-3}`.
 
@@ -153,13 +154,14 @@ def evaluate(
 
     Args:
         run: a run, or its name in `workspace`.
-        workspace: where a run lies that is given by name.
+        workspace: workspace of a run that is given by name.
         tasks: names of tasks, such as `retrieval` and `attacks`; the reference of metrics lists them.
         **options: keys of `measure`, such as `splits=("test", "shifted")`; two underscores stand for a dot, as in
             `attacks__words=("shared",)`.
 
     Returns:
-        Metrics by name, such as `test/rsum` and `test/i2t/r1`, in percent unless the name says otherwise.
+        Metrics by name, such as `test/rsum` and `test/i2t/r1`. R@k, `rsum` (a sum of percentages) and `unknown_words`
+        are in percent; `medr` and `meanr` are ranks from 1. The reference of metrics has the unit of every metric.
 
     Raises:
         InputError: there is no such run, split, task or key.
@@ -185,7 +187,7 @@ def outcomes(
 
     Args:
         run: a run, or its name in `workspace`.
-        workspace: where a run lies that is given by name.
+        workspace: workspace of a run that is given by name.
         tasks: what to measure, as for `evaluate`.
         **options: keys of `measure`, as for `evaluate`.
 
@@ -224,7 +226,7 @@ def compare(
 
     Args:
         runs: two or more runs of one workspace, or their names.
-        workspace: where runs lie that are given by name.
+        workspace: workspace of runs that are given by name.
         tasks: what to measure, as for `evaluate`.
         seeds: `together`, or `apart` to make every run a system of its own.
         **options: keys of `measure`, as for `evaluate`.
@@ -270,8 +272,8 @@ def adversarial_captions(
 
     Args:
         run: a run, or its name in `workspace`. Its data decide the adversaries, not its weights.
-        workspace: where a run lies that is given by name.
-        split: whose captions are changed.
+        workspace: workspace of a run that is given by name.
+        split: name of the split whose captions are changed.
         words: `shared` with the negatives of training, or `disjoint` from them.
 
     Returns:
@@ -302,7 +304,7 @@ def load(run: str | Run, workspace: str | os.PathLike[str] | Workspace = "worksp
 
     Args:
         run: a run, or its name in `workspace`.
-        workspace: where a run lies that is given by name.
+        workspace: workspace of a run that is given by name.
         **overrides: keys that matter at inference only, such as `model__alpha=0.5`.
 
     Returns:

@@ -1,13 +1,10 @@
 """Run configurations: frozen dataclasses, changed by dotted keys, written as plain data.
 
-A configuration is never mutated; `override` returns a new one. A field made with `knob` carries its documentation and
-its range, so that `--help`, validation and search-space checks read the same source. A field made with `part` holds the
-`Config` of a registered component; setting it to a name swaps in that component's registered default. A field
-made with `group` holds keys of its own and has names for whole sets of their values.
+A configuration is never mutated; `override` returns a new one. `--help`, validation and search-space checks read the
+documentation and range that a field carries (`knob`, `part`, `group`).
 """
 
 import contextlib
-import dataclasses
 import difflib
 import functools
 import hashlib
@@ -15,10 +12,9 @@ import json
 import math
 import re
 import types
-import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, field, fields, is_dataclass, replace
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from vse import registry
 from vse.errors import Hint, InputError, UnknownError
@@ -46,17 +42,23 @@ def knob(
     writes: str = "",
     only: str = "",
 ) -> Any:
-    """A dataclass field with documentation and a range: low <= value <= high, value > above, value in choices.
+    """A dataclass field that is a key of a configuration, with its documentation and range.
 
-    repeated: a list of texts, one for each time that the key is given, commas included. reads, writes: `file` or
-    `folder` if the value names one that must exist before a job starts, or that the job makes. only: other settings
-    without which the value has no effect, as `vse.training.effects` reads them.
+    Args:
+        default: the value if the key is not set; without a default, the key must be set.
+        doc: its meaning, in a line of `--help` and of the reference.
+        low: the smallest value.
+        high: the largest value.
+        above: a number below every value.
+        choices: all values.
+        repeated: whether the key may be given several times, for a list of texts that may contain commas.
+        reads: `file` or `folder` if the value names one that must exist before a job starts.
+        writes: `file` or `folder` if the value names one that the job makes.
+        only: settings without which the value has no effect, such as `schedule=step|halving` (`vse.training.effects`).
     """
     ranges = {"low": low, "high": high, "above": above, "choices": choices}
-    return field(
-        default=default,
-        metadata={"doc": doc, "repeated": repeated, "reads": reads, "writes": writes, "only": only, **ranges},
-    )
+    texts = {"doc": doc, "repeated": repeated, "reads": reads, "writes": writes, "only": only}
+    return field(default=default, metadata={**texts, **ranges})
 
 
 def below(name: str, doc: str = "") -> Any:
@@ -65,7 +67,7 @@ def below(name: str, doc: str = "") -> Any:
 
 
 def part(kind: str, default: Any = MISSING, doc: str = "") -> Any:
-    """A dataclass field that holds the Config of a registered component of `kind`."""
+    """A dataclass field that holds the Config of a registered component of `kind`; its name stands for its defaults."""
     return field(default=default, metadata={"doc": doc, "kind": kind})
 
 
@@ -162,10 +164,7 @@ def _set(config: Any, path: list[str], value: Any, key: str) -> Any:
 
 
 def _meant(config: Any, key: str, value: Any) -> Iterator[Hint]:
-    """What an unknown key may mean: a similar key, one of the same name elsewhere, or a key of another component.
-
-    None of them was tried.
-    """
+    """What an unknown key may mean (untried): a similar key, the same name elsewhere, a key of another component."""
     keys = [*flatten(config), *groups(config)]
     path = key.split(".")
     near = [".".join([*path[:k], name, *path[k + 1 :]]) for k in range(len(path)) for name in _alike(path, k, keys)]
@@ -193,9 +192,9 @@ def groups(config: Any, above: str = "") -> Iterator[str]:
             yield from groups(value, f"{above}{spec.name}.")
 
 
-def walk(config: Any, prefix: str = "") -> list[tuple[str, dataclasses.Field[Any], Any, Any]]:
+def walk(config: Any, prefix: str = "") -> list[tuple[str, Field[Any], Any, Any]]:
     """(dotted key, field, type, value) of every leaf. The name of a component is a leaf before its own fields."""
-    leaves: list[tuple[str, dataclasses.Field[Any], Any, Any]] = []
+    leaves: list[tuple[str, Field[Any], Any, Any]] = []
     for name, spec, kind, hint in _specs(type(config)):
         value, key = getattr(config, name), prefix + name
         if kind is not None:
@@ -205,7 +204,7 @@ def walk(config: Any, prefix: str = "") -> list[tuple[str, dataclasses.Field[Any
 
 
 @functools.cache  # commands walk thousands of configurations
-def _specs(kind: type) -> tuple[tuple[str, dataclasses.Field[Any], str | None, Any], ...]:
+def _specs(kind: type) -> tuple[tuple[str, Field[Any], str | None, Any], ...]:
     """(name, field, kind of component or None, type) of the fields of a configuration."""
     hints = _hints(kind)
     return tuple((spec.name, spec, spec.metadata.get("kind"), hints[spec.name]) for spec in fields(kind))
@@ -309,7 +308,7 @@ def fingerprint(value: Any) -> str:
 def coerce(value: Any, hint: Any, key: str) -> Any:
     """`value` as the type `hint`; strings are parsed unless the type is a string. Raises InputError with the key."""
     origin = get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
+    if origin in (Union, types.UnionType):
         options = get_args(hint)
         if type(None) in options and (value is None or value in ("null", "none", "None")):
             return None
@@ -341,7 +340,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
             kinds = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is Ellipsis else list(inner)
             if len(kinds) == len(value):
                 return tuple(coerce(v, k, key) for v, k in zip(value, kinds, strict=True))
-    elif origin is typing.Literal:
+    elif origin is Literal:
         if value in get_args(hint):
             return value
     else:
@@ -375,9 +374,9 @@ def _items(given: str, *, text: bool) -> list[Any]:
 
 def type_name(hint: Any) -> str:
     """A type in words, for messages and `--help`."""
-    if get_origin(hint) in (typing.Union, types.UnionType):
+    if get_origin(hint) in (Union, types.UnionType):
         return " or ".join("none" if a is type(None) else type_name(a) for a in get_args(hint))
-    if get_origin(hint) is typing.Literal:
+    if get_origin(hint) is Literal:
         return " or ".join(str(a) for a in get_args(hint))
     if get_origin(hint) is tuple:
         plurals, item = {int: "integers", float: "numbers", str: "strings"}, get_args(hint)[0]
@@ -385,7 +384,7 @@ def type_name(hint: Any) -> str:
     return {int: "an integer", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
 
 
-def check_range(value: Any, spec: dataclasses.Field[Any], key: str) -> None:
+def check_range(value: Any, spec: Field[Any], key: str) -> None:
     """Raise InputError for a value outside the range that its field declares."""
     low, high, above, choices = (spec.metadata.get(k) for k in ("low", "high", "above", "choices"))
     for item in value if isinstance(value, tuple) else (value,):

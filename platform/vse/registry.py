@@ -43,6 +43,10 @@ def register(kind: str, name: str) -> Callable[[C], C]:
     """Class decorator that makes a component available as `name` among the components of `kind`.
 
     The class must carry a nested `Config` (frozen dataclass, subclass of `ComponentConfig`) whose defaults are usable.
+
+    Args:
+        kind: kind of component, such as `family` or `source`.
+        name: its name, as in `model=NAME`.
     """
 
     def decorate(cls: C) -> C:

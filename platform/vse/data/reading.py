@@ -36,6 +36,15 @@ def notice(line: str) -> None:
     log.info("%s", line)
 
 
+def is_text(text: str) -> bool:
+    """Whether a text can be written as UTF-8. JSON may hold halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def decode(data: bytes, path: str, encoding: str = "") -> tuple[str, str]:
     """The text of a file without its byte order mark, and the name of its encoding.
 

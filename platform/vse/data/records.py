@@ -29,7 +29,13 @@ _POOL = ("train", "val")
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image: `uri` is a path below the source's root, a file:// or s3:// address, or `scene:<parameters>`."""
+    """One image of a data set.
+
+    Attributes:
+        id: Unique in the data set.
+        uri: A path below the source's root, a file:// or s3:// address, or `scene:<parameters>`.
+        split: The name of its split.
+    """
 
     id: str
     uri: str
@@ -38,9 +44,13 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """One caption and the id of the image it describes.
+    """One caption of a data set.
 
-    raw: the text of the source, if `text` lacks parts of it (links, user names) or shows them otherwise (entities).
+    Attributes:
+        id: Unique in the data set.
+        image: The id of the image that it describes.
+        text: The caption as it is tokenised and parsed.
+        raw: The text of the source, if `text` lacks parts of it (links, user names) or shows them otherwise (entities).
     """
 
     id: str
@@ -81,8 +91,8 @@ class StoredBoxes(Mapping[str, tuple[Box, ...]]):
     """Boxes by image id in a folder of records, read at the first access, because training needs none.
 
     Args:
-        folder: Of the records.
-        manifest: Of that folder.
+        folder: Folder of the records.
+        manifest: Manifest of that folder.
     """
 
     def __init__(self, folder: Folder, manifest: Mapping[str, Any]) -> None:
@@ -114,7 +124,12 @@ class StoredBoxes(Mapping[str, tuple[Box, ...]]):
 class Split:
     """The images of one split and their captions, grouped in the order of the images.
 
-    `caption_to_image[c]` is the position in `images` of the image that caption `c` describes.
+    Attributes:
+        name: Name of the split, such as `train` or `test`.
+        images: Its images, in the order of the data set.
+        captions: Their captions; those of one image are next to each other.
+        caption_to_image: int64 array (captions,): `caption_to_image[c]` is the position in `images` of the image that
+            caption `c` describes.
     """
 
     name: str
@@ -124,7 +139,7 @@ class Split:
 
     def first(self, images: int | None) -> "Split":
         """Its first so many images with all of their captions, in the rows that they have in the whole; the split
-        itself if that is all of it, or where None is asked for."""
+        itself if that is all of it, or if `images` is None."""
         if images is None or images >= len(self.images):
             return self
         number = int(np.searchsorted(self.caption_to_image, images))
@@ -136,9 +151,9 @@ class Records:
     """All images and captions of a data set.
 
     Args:
-        name: Of the data set.
-        images: Of all splits.
-        captions: In the order of their images.
+        name: Name of the data set.
+        images: Images of all splits.
+        captions: Captions, in the order of their images.
         source: What made the records, as plain data; part of the fingerprint.
         boxes: Annotated regions by image id, of the images that have some.
     """
@@ -249,7 +264,7 @@ def cross_validated(records: Records, folds: int, fold: int, held_out: str = "va
     order of the records does not matter. Captions, the order of images and all other splits stay as they are.
 
     Args:
-        records: of the whole data set.
+        records: records of the whole data set.
         folds: number of folds, at least 2, or 3 for `held_out="test"`.
         fold: which of them is held out, from 0. The others become `train`.
         held_out: what the fold becomes. `val`: training and validation images are split again. `test`: test images too,

@@ -20,7 +20,7 @@ import numpy as np
 from vse import registry
 from vse.config import knob
 from vse.data.places import Root
-from vse.data.reading import is_json_lines, notice, read_json
+from vse.data.reading import is_json_lines, is_text, notice, read_json
 from vse.data.records import Box, Caption, Image, Records, cross_validated, limited
 from vse.errors import InputError
 from vse.registry import ComponentConfig
@@ -229,7 +229,7 @@ def true_pairs(config: ComponentConfig, records: Records, split: str, key: str) 
     """For each image and caption of a split, whether the caption is true of the image, whichever image it describes.
 
     Args:
-        config: of the source.
+        config: configuration of the source.
         records: what the source described.
         split: name of the split.
         key: the key that asks for the truth, for the message.
@@ -273,8 +273,7 @@ class RecordsBuilder:
     """Collects images and captions, checks them, and makes records of them.
 
     Captions are kept as `as_caption` reads them, with the raw text if that holds more. Captions without a word and
-    images without a caption become rejects. A word has a letter or number of any script: "..." and pictographs have
-    none.
+    images without a caption become rejects. A word has a letter or number of any script: "..." and emoji have none.
 
     Args:
         path: the file or folder that is read, for messages.
@@ -289,8 +288,14 @@ class RecordsBuilder:
         self._boxes: dict[str, tuple[Box, ...]] = {}
 
     def image(self, image: Image, where: str, boxes: tuple[Box, ...] = ()) -> None:
-        """Add an image with its annotated regions. Raises InputError if its id is not unique."""
-        if not _is_text(image.id + image.uri):
+        """Add an image with its annotated regions. Raises InputError if its id is not unique.
+
+        Args:
+            image: the image.
+            where: file and entry, for messages.
+            boxes: its annotated regions.
+        """
+        if not is_text(image.id + image.uri):
             raise InputError(f"{where}: image id {image.id!r} is not valid text; expected whole Unicode characters")
         if image.id in self._images:
             raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
@@ -300,8 +305,13 @@ class RecordsBuilder:
             self._boxes[image.id] = boxes
 
     def caption(self, caption: Caption, where: str) -> None:
-        """Add a caption of an image that was added before. Raises InputError if its id is not unique."""
-        if not _is_text(caption.id):
+        """Add a caption of an image that was added before. Raises InputError if its id is not unique.
+
+        Args:
+            caption: the caption, with the text of its file.
+            where: file and entry, for messages.
+        """
+        if not is_text(caption.id):
             raise InputError(f"{where}: caption id {caption.id!r} is not valid text; expected whole Unicode characters")
         if caption.id in self._caption_ids:
             raise InputError(f"{where}: caption id {caption.id!r} appears twice; ids must be unique")
@@ -309,7 +319,7 @@ class RecordsBuilder:
             raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
         self._caption_ids.add(caption.id)
         text = as_caption(caption.text)
-        if not _is_text(text):
+        if not is_text(text):
             self.reject(caption.id, "caption with half a character (a lone surrogate)")
         elif not has_word(text):
             self.reject(caption.id, "caption without a word")
@@ -320,8 +330,7 @@ class RecordsBuilder:
     def given_captions(self, captions: Sequence[GivenCaption]) -> None:
         """Add captions under the ids of their file if these are unique, otherwise as `image#k`.
 
-        k is the number among the captions of the image. Null captions become rejects. Raises InputError as `caption`
-        does.
+        k counts the captions of the image from 0. Null captions become rejects. Raises InputError as `caption` does.
         """
         counts = Counter(caption.id for caption in captions if caption.id is not None)
         repeated = next((id_ for id_, count in counts.items() if count > 1), None)
@@ -338,14 +347,14 @@ class RecordsBuilder:
                 self.caption(Caption(name, caption.image, caption.text), caption.where)
 
     def reject(self, id_: str, reason: str) -> None:
-        """Leave out a caption, for a reason."""
+        """Leave out the image or caption with this id, for a reason."""
         self._rejects.append([id_, reason])
 
     def records(self, name: str, source: dict[str, Any]) -> Records:
         """The records of everything added.
 
         Args:
-            name: of the data set.
+            name: name of the data set.
             source: plain data that is part of the fingerprint: the source's name and the keys that change its records.
 
         Raises:
@@ -364,15 +373,6 @@ class RecordsBuilder:
         tokens = {"tokens": revision} if revision > 1 else {}  # what is made of the captions depends on it
         boxes = {image.id: each for image in images if (each := self._boxes.get(image.id))}
         return Records(name, tuple(images), tuple(captions), {**source, **tokens, "rejects": self._rejects}, boxes)
-
-
-def _is_text(text: str) -> bool:
-    """Whether a text can be written as UTF-8. JSON may hold halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def has_word(text: str) -> bool:

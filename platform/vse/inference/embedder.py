@@ -50,7 +50,7 @@ IMAGES_AT_ONCE = 512  # in one block of scores; codes of 512 maps of 49 regions 
 
 
 class Embedder:
-    """Embeds and scores with a trained family, on a GPU if torch finds one. All results are NumPy arrays.
+    """Embeds and scores with a trained family, on a GPU if torch finds one, otherwise on the CPU.
 
     Families that only score pairs (SCAN) have no vector of a single image or caption; `encode_images` and
     `encode_captions` raise InputError for them. `scores` works for every family.
@@ -81,7 +81,7 @@ class Embedder:
         """From the kept checkpoint of a run, with its fitted sentence features from the workspace.
 
         Args:
-            workspace: of the run.
+            workspace: workspace of the run.
             run: name of the run.
             changes: settings that affect inference only, as for `load_checkpoint`.
 
@@ -103,9 +103,18 @@ class Embedder:
         return float(torch.as_tensor(family.alpha).detach()) if isinstance(family, Mixes) else None
 
     def encode_images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
-        """One vector per picture, given as the bytes of a file or as a path or address.
+        """One vector per image, of unit length for most families.
 
-        Raises InputError naming the first picture that cannot be read, or for a run trained on ready-made features.
+        Args:
+            pictures: images, as bytes of files, paths or addresses.
+
+        Returns:
+            float32 array (images, dim). For families with one vector an item, `scores` is the inner product of these
+            vectors and those of `encode_captions`. Order-embeddings, CITE and the Similarity Network score otherwise.
+
+        Raises:
+            InputError: an image cannot be read; the run was trained on ready-made features; the family only scores
+                pairs.
         """
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for features in self.features(pictures):
@@ -113,9 +122,16 @@ class Embedder:
         return np.concatenate(parts)
 
     def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
-        """One vector per sentence.
+        """One vector per sentence, of unit length for most families.
 
-        Raises InputError if the family reads fitted sentence features and the checkpoint has none.
+        Args:
+            texts: sentences.
+
+        Returns:
+            float32 array (sentences, dim). Vectors of UniVSE are u_cap, mixed at `alpha`.
+
+        Raises:
+            InputError: the family only scores pairs, or it reads fitted sentence features and the checkpoint has none.
         """
         if not texts:
             return np.empty((0, self.dim), np.float32)
@@ -142,15 +158,18 @@ class Embedder:
     def scores(
         self, pictures: Sequence[Picture], texts: Sequence[str], alpha: float | None = None
     ) -> Float32[np.ndarray, "pictures texts"]:
-        """The family's score of every picture and every sentence, by which evaluation ranks.
+        """The family's score of every image and every sentence, by which evaluation ranks.
 
         Scores of different families are not on one scale. Memory holds the codes of all sentences, and of
-        `IMAGES_AT_ONCE` pictures.
+        `IMAGES_AT_ONCE` images.
 
         Args:
-            pictures: bytes of files, paths or addresses.
+            pictures: images, as bytes of files, paths or addresses.
             texts: sentences.
             alpha: weight of u_sent for a family that has one (UniVSE); by default as configured or learned.
+
+        Returns:
+            float32 array (images, sentences).
 
         Raises:
             InputError: as for `encode_images` and `encode_captions`, and for an alpha that the family does not have.
@@ -177,20 +196,20 @@ class Embedder:
     def relevance_map(
         self, picture: PictureOrImage, phrase: str, temperature: float = 0.1, *, attention: bool = False
     ) -> RelevanceMap:
-        """Which cells of a picture a phrase is about (UniVSE, eq. 2 and Fig. 6), as the task `grounding` measures it.
+        """Which cells of an image a phrase is about (UniVSE, eq. 2 and Fig. 6), as the task `grounding` measures it.
 
         Args:
             picture: an image, the bytes of a file, a path or an address.
             phrase: a word, a pair, a triple or any other text.
-            temperature: of the softmax over cells.
-            attention: the attention of the family's own score instead (SCAN).
+            temperature: temperature of the softmax over cells.
+            attention: whether to map the attention of the family's own score instead (SCAN).
 
         Returns:
-            The map, its place in the picture, and `draw()`.
+            The map, its place in the image, and `draw()`.
 
         Raises:
-            InputError: the family has no vectors of regions, or the backbone sees several parts of a picture; no word
-                of the phrase is in the vocabulary; the picture cannot be read.
+            InputError: the family has no vectors of regions, or the backbone sees several parts of an image; no word
+                of the phrase is in the vocabulary; the image cannot be read.
         """
         trained, family = self.trained, self.trained.family
         self.check_pictures()
@@ -213,7 +232,7 @@ class Embedder:
         return RelevanceMap(phrase, values.reshape(grid.rows, grid.columns), window, image, unknown)
 
     def saliency(self, picture: PictureOrImage, captions: str | Sequence[str]) -> PictureSaliency:
-        """On which pixels and words the score of a picture depends: the Jacobian of VSE-C, section 4.2.
+        """On which pixels and words the score of an image depends: the Jacobian of VSE-C, section 4.2.
 
         Args:
             picture: an image, the bytes of a file, a path or an address.
@@ -223,7 +242,7 @@ class Embedder:
             Saliency of pixels and words for each caption, scores, and `draw()`.
 
         Raises:
-            InputError: the run was trained on ready-made features; the picture cannot be read; no caption is given.
+            InputError: the run was trained on ready-made features; the image cannot be read; no caption is given.
         """
         self.check_pictures()
         family, texts = self.trained.family, [captions] if isinstance(captions, str) else list(captions)
@@ -288,7 +307,7 @@ class Embedder:
         return encode_texts(texts, trained.vocabulary, parses, vectors)
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
-        """The words and pictographs of a sentence that are not in the run's vocabulary."""
+        """The words and emoji of a sentence that are not in the run's vocabulary."""
         caption = as_caption(text)
         distinct = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
         return (*(word for word in distinct if not self._knows(word)), *dict.fromkeys(pictographs(caption)))

@@ -22,13 +22,13 @@ PictureOrImage = Picture | PIL.Image.Image
 
 @dataclass(frozen=True, eq=False)
 class RelevanceMap:
-    """How relevant each cell of a picture is for a phrase.
+    """How relevant each cell of an image is for a phrase.
 
     Attributes:
-        phrase: What was asked for.
+        phrase: The phrase.
         values: A distribution over the cells of the map, (rows, columns).
-        window: The part of the picture that the cells cover: left, top, right and bottom as fractions.
-        picture: The picture, RGB.
+        window: The part of the image that the cells cover: left, top, right and bottom as fractions.
+        picture: The image, RGB.
         unknown: Words of the phrase that are not in the run's vocabulary.
     """
 
@@ -40,12 +40,12 @@ class RelevanceMap:
 
     @property
     def grid(self) -> Grid:
-        """Where the cells lie in the picture."""
+        """Where the cells lie in the image."""
         rows, columns = self.values.shape
         return Grid(rows, columns, Rectangle(*self.window))
 
     def upsampled(self) -> Float[np.ndarray, "height width"]:
-        """The map at the size of the picture: bilinear between the centres of cells, zero outside the window."""
+        """The map at the size of the image: bilinear between the centres of cells, zero outside the window."""
         return upsampled(self.values, self.grid, self.picture.size)
 
     def grounded(self) -> Bool[np.ndarray, "height width"]:
@@ -53,21 +53,21 @@ class RelevanceMap:
         return grounded(self.upsampled())
 
     def draw(self) -> PIL.Image.Image:
-        """The picture, bright where it is relevant, with the grounded area outlined and a cross at the maximum."""
+        """The image, bright where it is relevant, with the grounded area outlined and a cross at the maximum."""
         return _opened(draw_maps([DrawnMap(self.picture, self.values, self.grid, self.phrase)]))
 
 
 @dataclass(frozen=True, eq=False)
 class PictureSaliency:
-    """On which pixels and words the scores of a picture with captions depend (VSE-C, Fig. 2).
+    """On which pixels and words the scores of an image with captions depend (VSE-C, Fig. 2).
 
     Attributes:
-        captions: What was asked for.
-        scores: Of the picture with each caption.
-        pixels: By caption, saliency of each pixel of the resized picture, divided by its maximum (captions, rows,
+        captions: The captions.
+        scores: Score of the image with each caption.
+        pixels: By caption, saliency of each pixel of the resized image, divided by its maximum (captions, rows,
             columns).
         words: For each caption, (word, share of the caption's saliency); None for a family that reads no word vectors.
-        picture: The picture, RGB.
+        picture: The image, RGB.
     """
 
     captions: tuple[str, ...]
@@ -95,7 +95,7 @@ class PictureSaliency:
         )
 
     def draw(self, name: str = "") -> PIL.Image.Image:
-        """The picture, and each caption with its heat map and shaded words; words that differ from the first caption
+        """The image, and each caption with its heat map and shaded words; words that differ from the first caption
         are underlined. `name` stands above each."""
         return _opened(draw_pictures([(name, self)]))
 

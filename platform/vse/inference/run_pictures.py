@@ -24,13 +24,13 @@ class TrainedRun(Protocol):
 def relevance_map(
     run: str | TrainedRun | Embedder, image: PictureOrImage, phrase: str, workspace: Place = "workspace", **options: Any
 ) -> RelevanceMap:
-    """Which cells of a picture a phrase is about, by a run with vectors of regions (UniVSE, eq. 2 and Fig. 6).
+    """Which cells of an image a phrase is about, by a run with vectors of regions (UniVSE, eq. 2 and Fig. 6).
 
     Args:
         run: a run, its name in `workspace`, or a model from `load`, which is faster for many maps.
         image: a path or an address, the bytes of a file, or an image of Pillow.
         phrase: a word, a pair, a triple or any other text.
-        workspace: where a run lies that is given by name.
+        workspace: workspace of a run that is given by name.
         **options: `temperature` (0.1) and `attention` (False), as of `Embedder.relevance_map`.
 
     Returns:
@@ -48,13 +48,13 @@ def saliency(
     captions: str | Sequence[str],
     workspace: Place = "workspace",
 ) -> PictureSaliency:
-    """On which pixels and words the score of a picture and a caption depends (VSE-C, section 4.2 and Fig. 2).
+    """On which pixels and words the score of an image and a caption depends (VSE-C, section 4.2 and Fig. 2).
 
     Args:
         run: a run, its name in `workspace`, or a model from `load`.
         image: a path or an address, the bytes of a file, or an image of Pillow.
         captions: a sentence, or several, such as a caption and what is changed in it.
-        workspace: where a run lies that is given by name.
+        workspace: workspace of a run that is given by name.
 
     Returns:
         `scores`, `pixels` (captions, rows, columns), `words` with their shares, and `draw()`.

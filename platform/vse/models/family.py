@@ -68,14 +68,23 @@ Encoded = dict[str, Tensor]
 
 
 class Inputs(NamedTuple):
-    """What a batch must hold for a family. The stages to run follow from it."""
+    """What a batch must hold for a family. The stages to run follow from it.
 
-    image: str  # "pooled" or "map" (or any named output of the feature store)
-    components: bool  # captions are parsed
-    sentence: bool = False  # one untrained vector per caption (mean of word vectors, Fisher vector)
-    contrast: bool = False  # adversaries of each caption, for training
-    states: bool = False  # with `sentence`: one such vector for each word instead of one per caption
-    siblings: bool = False  # the sentence vector of another caption of the same image, for training
+    Attributes:
+        image: output of the backbone that is read: `pooled`, `map`, or any other.
+        components: whether captions are parsed into objects, attributes and relations.
+        sentence: whether there is one untrained vector per caption (mean of word vectors, Fisher vector).
+        contrast: whether training needs adversaries of each caption.
+        states: with `sentence`, whether there is one such vector per word instead.
+        siblings: whether training needs the sentence vector of another caption of the same image.
+    """
+
+    image: str
+    components: bool
+    sentence: bool = False
+    contrast: bool = False
+    states: bool = False
+    siblings: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,7 +257,7 @@ class Family(nn.Module):
         Args:
             images: codes of `encode_regions`.
             queries: codes of `encode_queries`.
-            temperature: of the softmax.
+            temperature: temperature of the softmax.
 
         Returns:
             Distributions of shape (images, queries, regions), zero for absent regions.
