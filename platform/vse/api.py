@@ -43,11 +43,11 @@ class Run:
         name: name of its folder in `runs/`, unique in the workspace.
         workspace: the workspace.
         config: the configuration: data, features, model and training.
-        metrics: validation metrics and losses of the kept epoch, by name, such as `val/rsum`. MLflow calls these
-            metrics `best/val/rsum` and so on, because its `val/rsum` is the curve over epochs.
+        metrics: validation metrics and losses of the kept epoch, by name, such as `val/rsum`. In MLflow, these
+            metrics are `best/val/...`, and `val/...` are the curves over epochs.
         history: the metrics of every epoch, one dict per epoch: `pandas.DataFrame(run.history)` is the learning curve.
         best: the kept epoch, counted from 1.
-        seconds: how long it trained.
+        seconds: training time in seconds.
     """
 
     name: str

@@ -37,11 +37,11 @@ class UnreadableImage(Exception):  # noqa: N818  (recorded as a reject; not an e
 
 
 def open_image(uri: str, root: str = "") -> PIL.Image.Image:
-    """The picture at a URI, RGB, turned upright as its EXIF data says, on white where it is transparent.
+    """The image at a URI, RGB, turned upright as its EXIF data says, with transparent parts white.
 
     Args:
         uri: a `scene:` address, a file:// or s3:// address, or a path. A fragment may name an entry of that file
-            (`vse.data.containers`), a region of the picture (`vse.data.regions`), or both.
+            (`vse.data.containers`), a region of the image (`vse.data.regions`), or both.
         root: the folder or s3:// address that a path is relative to. If there is no such file, the one file below it
             that the path can mean is read (`candidate_paths`).
 

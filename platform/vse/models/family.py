@@ -215,7 +215,7 @@ class Family(nn.Module):
         """The scores, higher for pairs that belong together.
 
         Args:
-            parts: of `score_parts`, or any block of them: the computation is element by element.
+            parts: matrices of `score_parts`, or a block of each: the computation is element by element.
             **settings: values of `inference_parameters`; the others are as configured or learned.
 
         Returns:
