@@ -15,7 +15,14 @@ from vse.evaluation.tasks import check_names
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages.extract import check_features, kept_features
 from vse.stages.measuring.options import SharedOptions, Size, protocol_of, size_of
-from vse.stages.measuring.other_data import adversary_words, keys_of, on_other_data, rename_keys, words_of
+from vse.stages.measuring.other_data import (
+    adversary_words,
+    keys_of,
+    on_other_data,
+    rename_keys,
+    warn_of_training_images,
+    words_of,
+)
 from vse.stages.measuring.word_sources import source_digits
 from vse.stages.pipeline import check
 from vse.stages.trained import Trained, device_of, load_run
@@ -95,6 +102,9 @@ def check_measure(
         for split in dict.fromkeys(options.splits):
             name, size = size_in(config, described, split, options)
             sizes.setdefault(name, size)
+    if options.on and not workspace.external.given:
+        for trained, config, described in zip(loaded, configs, records, strict=True):
+            warn_of_training_images(trained.config, config, described, options.splits, describe)
     subject = Subject(
         grid=lambda: _one_view(configs[0]),
         pictures=lambda: _transform(configs[0]) is not None,

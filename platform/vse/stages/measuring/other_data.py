@@ -1,6 +1,8 @@
 """Other data than a run's own, as `measure.on` names them: how they are read, and whose words attack them."""
 
+import logging
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from vse import registry
@@ -11,6 +13,8 @@ from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.stages.measuring.options import AdversaryWords, SharedOptions
 from vse.training.config import RunConfig
+
+log = logging.getLogger(__name__)
 
 
 def keys_of(options: SharedOptions) -> dict[str, str]:
@@ -44,6 +48,34 @@ def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
     if not source_of(other.data).has_images and not precomputed:
         raise InputError("measure.on: holds features and no images, but this run extracts its features from images")
     return other
+
+
+def warn_of_training_images(
+    own: RunConfig, config: RunConfig, records: Records, splits: Sequence[str], describe: Callable[[RunConfig], Records]
+) -> None:
+    """Log a line if images that are measured are files of the run's own training images, as those of another fold.
+
+    Args:
+        own: The run's configuration.
+        config: The same with the data that are measured.
+        records: These data.
+        splits: Those that are measured.
+        describe: Gives the records of a configuration's data.
+    """
+    root = source_of(config.data).image_root
+    if not root or source_of(own.data).image_root != root:
+        return
+    seen = {image.uri for image in describe(own).split("train").images}
+    for split in dict.fromkeys(splits):
+        images = records.split(split).images
+        if number := sum(image.uri in seen for image in images):
+            log.warning(
+                "measure.on: %d of %d images of split %s are training images of the run; scores of these say little "
+                "about new images",
+                number,
+                len(images),
+                split,
+            )
 
 
 def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:

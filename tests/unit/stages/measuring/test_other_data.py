@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests import photographs
 from tests.levels import slow_but
 from tests.unit.asked import CONTRAST, asked, contrast
 from vse.config import from_dict, override, to_dict
@@ -13,6 +14,7 @@ from vse.errors import InputError
 from vse.evaluation.protocol import PUBLISHED
 from vse.presets import preset
 from vse.report.measured import keyed, run_metrics
+from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
 from vse.stages.measuring.stage import measure, measure_run
@@ -158,3 +160,19 @@ def test_keys_of_other_data_lie_below_its_path():
     assert override(options, {"on.limit": "4"}).on == ("limit=4", "path=a,b/c", "root=x=y")
     assert from_dict(MeasureOptions(), to_dict(options)) == options
     assert to_dict(MeasureOptions())["on"] == []
+
+
+def test_images_that_a_run_was_trained_on_are_counted(tmp_path, place, caplog):
+    """Those of another fold of the same photographs."""
+    photographs.write(tmp_path / "tiny")
+    keys = {"root": str(tmp_path / "tiny"), "file": "captions.csv", "folds": 4, "held_out": "test"}
+    changes = {f"data.{key}": value for key, value in keys.items()} | {"data.fold": 1, "train.epochs": 1}
+    small = {"features.backbone": "small", "model.dim": 16}
+    run = run_training(override(preset("vsepp_tiny"), {"data": "table", **changes, **small}), place).folder
+    for fold, line in (("1", []), ("0", ["measure.on: 4 of 4 images of split test are training images of the run; "])):
+        on = (f"path={tmp_path}/tiny/captions.csv", "folds=4", "held_out=test", f"fold={fold}")
+        names, options = asked("retrieval", on=on)
+        caplog.clear()
+        list(foresee_measure([run], place, names, options))
+        found = [text for text in caplog.messages if text.startswith("measure.on")]
+        assert [text.startswith(start) for text, start in zip(found, line, strict=True)] == [True] * len(line)
