@@ -26,6 +26,7 @@ from vse.storage.folder import Folder
 log = logging.getLogger(__name__)
 
 LIMIT = "VSE_CACHE_GIB"
+_SPARE = 0.05  # of a disk
 """Environment variable: the most GiB of a cache folder; by default as much as its disk has."""
 Fill = Callable[[np.ndarray], None]
 Write = Callable[[IO[bytes]], None]
@@ -153,7 +154,8 @@ def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> byte
 def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
     """Remove the least recently used arrays and copies until `needed` bytes fit the cache's limit and its disk.
 
-    Files that a living process is writing stay. Unfinished files of dead processes go first.
+    Of the disk, which Ray and others may share, `_SPARE` stays free as long as there is something to remove. Files that
+    a living process is writing stay. Unfinished files of dead processes go first.
     """
     files, total = [], 0
     for file in {*(cache / _ARRAYS).rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
@@ -163,7 +165,8 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
             if not (unfinished and _is_locked(file)):
                 files.append((0 if unfinished else stat.st_atime_ns, stat.st_size, file))
     for _, size, file in sorted(files):
-        if shutil.disk_usage(cache).free >= needed and (limit is None or total + needed <= limit):
+        disk = shutil.disk_usage(cache)
+        if disk.free - _SPARE * disk.total >= needed and (limit is None or total + needed <= limit):
             return
         with contextlib.suppress(OSError):
             file.unlink()
