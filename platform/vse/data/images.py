@@ -129,7 +129,7 @@ def _decode(data: bytes) -> PIL.Image.Image:
                 if picture.width * picture.height > MAX_PIXELS:
                     raise UnreadableImage(f"{picture.width} x {picture.height} pixels are more than {MAX_PIXELS}")
                 picture.load()
-                return _rgb(_upright(picture))
+                return upright_rgb(picture)
     except UnreadableImage:
         raise
     except PIL.UnidentifiedImageError:
@@ -140,6 +140,11 @@ def _decode(data: bytes) -> PIL.Image.Image:
         if isinstance(error, OSError) and (whole := with_end(data)) is not None:
             return _decode(whole)
         raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
+
+
+def upright_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
+    """The picture in RGB, turned upright as its EXIF data says, on white where it is transparent."""
+    return _rgb(_upright(picture))
 
 
 def _upright(picture: PIL.Image.Image) -> PIL.Image.Image:

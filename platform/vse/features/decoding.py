@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import PIL.Image
 from jaxtyping import UInt8
 
-from vse.data.images import UnreadableImage, decode_image, open_image
+from vse.data.images import UnreadableImage, decode_image, open_image, upright_rgb
 from vse.data.places import AddressError
 from vse.features.transforms import Transform
 
@@ -36,12 +37,16 @@ def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transf
     return Decoded(decoded, np.stack(squares) if squares else np.empty(shape, np.uint8), rejects)
 
 
-def read_squares(picture: bytes | str, root: str, transform: Transform) -> UInt8[np.ndarray, "crops size size 3"]:
-    """The squares of one picture, given as the bytes of a file or as an address below `root`.
+def read_squares(
+    picture: bytes | str | PIL.Image.Image, root: str, transform: Transform
+) -> UInt8[np.ndarray, "crops size size 3"]:
+    """The squares of one picture, given as an image, as the bytes of a file or as an address below `root`.
 
     Raises UnreadableImage for every fault of the picture or of its address.
     """
     try:
+        if isinstance(picture, PIL.Image.Image):
+            return transform(upright_rgb(picture))
         return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(picture, root))
     except MemoryError:  # of one picture; a job that ended here would end here again
         raise UnreadableImage("needs more memory than there is") from None

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import torch
 from jaxtyping import Float32
 from torch import Tensor
@@ -21,14 +22,7 @@ from vse.evaluation.retrieval import score_matrix, spans
 from vse.evaluation.saliency import SaliencyReader
 from vse.features.decoding import read_squares
 from vse.features.forward import Forward
-from vse.inference.picture_maps import (
-    Picture,
-    PictureOrImage,
-    PictureSaliency,
-    RelevanceMap,
-    picture_of,
-    png_of,
-)
+from vse.inference.picture_maps import Picture, PictureSaliency, RelevanceMap, picture_of
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
 from vse.stages.trained import Trained, device_of, load_checkpoint, load_run, read_config
@@ -106,7 +100,7 @@ class Embedder:
         """One vector per image, of unit length for most families.
 
         Args:
-            pictures: images, as bytes of files, paths or addresses.
+            pictures: images, as Pillow images, bytes of files, paths or addresses.
 
         Returns:
             float32 array (images, dim). For families with one vector an item, `scores` is the inner product of these
@@ -116,6 +110,7 @@ class Embedder:
             InputError: an image cannot be read; the run was trained on ready-made features; the family only scores
                 pairs.
         """
+        _refuse_single(pictures, "pictures")
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for features in self.features(pictures):
             parts.append(self.vectors_of_images(features))
@@ -133,6 +128,7 @@ class Embedder:
         Raises:
             InputError: the family only scores pairs, or it reads fitted sentence features and the checkpoint has none.
         """
+        _refuse_single(texts, "texts")
         if not texts:
             return np.empty((0, self.dim), np.float32)
         return self.vectors_of_captions(self.read(texts))
@@ -164,7 +160,7 @@ class Embedder:
         `IMAGES_AT_ONCE` images.
 
         Args:
-            pictures: images, as bytes of files, paths or addresses.
+            pictures: images, as Pillow images, bytes of files, paths or addresses.
             texts: sentences.
             alpha: weight of u_sent for a family that has one (UniVSE); by default as configured or learned.
 
@@ -175,6 +171,8 @@ class Embedder:
             InputError: as for `encode_images` and `encode_captions`, and for an alpha that the family does not have.
             Diverged: if a score is NaN.
         """
+        _refuse_single(pictures, "pictures")
+        _refuse_single(texts, "texts")
         return self.scores_of(self.features(pictures), self.read(texts), alpha)
 
     def scores_of(
@@ -194,7 +192,7 @@ class Embedder:
         return np.concatenate(parts)
 
     def relevance_map(
-        self, picture: PictureOrImage, phrase: str, temperature: float = 0.1, *, attention: bool = False
+        self, picture: Picture, phrase: str, temperature: float = 0.1, *, attention: bool = False
     ) -> RelevanceMap:
         """Which cells of an image a phrase is about (UniVSE, eq. 2 and Fig. 6), as the task `grounding` measures it.
 
@@ -218,7 +216,7 @@ class Embedder:
         unknown, image = self.unknown_words(phrase), picture_of(picture)
         if not [word for word in words(as_caption(phrase)) if any(map(str.isalnum, word)) and word not in unknown]:
             raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
-        (features,) = self.features([png_of(image)])
+        (features,) = self.features([image])
         try:
             window = self.trained.backbone.transform.window(*image.size)
             regions = encode_images(family, features, family.encode_regions)
@@ -231,7 +229,7 @@ class Embedder:
             raise InputError(f"{trained.checkpoint}: {error}") from None
         return RelevanceMap(phrase, values.reshape(grid.rows, grid.columns), window, image, unknown)
 
-    def saliency(self, picture: PictureOrImage, captions: str | Sequence[str]) -> PictureSaliency:
+    def saliency(self, picture: Picture, captions: str | Sequence[str]) -> PictureSaliency:
         """On which pixels and words the score of an image depends: the Jacobian of VSE-C, section 4.2.
 
         Args:
@@ -265,7 +263,7 @@ class Embedder:
         """The backbone's features of pictures, for the family: batches (pictures, ...) of half floats.
 
         Args:
-            pictures: bytes of files, paths or addresses.
+            pictures: images, bytes of files, paths or addresses.
             root: folder of relative paths.
             rejects: filled with the number and the reason of every picture that cannot be read, which is left out.
 
@@ -277,12 +275,12 @@ class Embedder:
         for first in range(0, len(pictures), forward.batch):
             squares = []
             for number, picture in enumerate(pictures[first : first + forward.batch], start=first):
-                source = picture if isinstance(picture, bytes) else os.fspath(picture)
+                source = picture if isinstance(picture, bytes | PIL.Image.Image) else os.fspath(picture)
                 try:
                     squares.append(read_squares(source, root, backbone.transform))
                 except UnreadableImage as error:
                     if rejects is None:
-                        name = f"image {number}" + ("" if isinstance(source, bytes) else f", {source}")
+                        name = f"image {number}" + (f", {source}" if isinstance(source, str) else "")
                         raise InputError(f"{name}: {error.reason}") from None
                     rejects[number] = error.reason
             if squares:
@@ -344,6 +342,14 @@ class Embedder:
     def _forward(self) -> Forward:
         precision = self.trained.config.features.precision
         return Forward(self.trained.backbone.config, (self.trained.family.inputs.image,), precision=precision)
+
+
+def _refuse_single(items: Any, name: str) -> None:
+    """Raise InputError for one sentence or picture in place of a list; text would be read letter by letter."""
+    if isinstance(items, str | bytes | os.PathLike | PIL.Image.Image):
+        kind = "sentences" if name == "texts" else "pictures"
+        shown = repr(items) if isinstance(items, str) and len(items) <= 60 else "..."
+        raise InputError(f"{name}: expected a list of {kind}, got one {type(items).__name__}; write [{shown}]")
 
 
 class _Rounded:

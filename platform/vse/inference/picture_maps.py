@@ -9,15 +9,15 @@ import numpy as np
 import PIL.Image
 from jaxtyping import Bool, Float
 
-from vse.data.images import UnreadableImage, decode_image, open_image
+from vse.data.images import UnreadableImage, decode_image, open_image, upright_rgb
 from vse.errors import InputError
 from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 from vse.evaluation.relevance_pictures import DrawnMap, draw_maps
 from vse.evaluation.saliency import Saliency, changed_words
 from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_saliency
 
-Picture = bytes | str | os.PathLike[str]
-PictureOrImage = Picture | PIL.Image.Image
+Picture = bytes | str | os.PathLike[str] | PIL.Image.Image
+"""The bytes of a file, its path or address, or an image of Pillow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,25 +120,18 @@ def draw_pictures(
     return draw_saliency([SaliencyBlock(first.picture, title, rows)], [name for name, _ in of_runs], note)
 
 
-def picture_of(source: PictureOrImage) -> PIL.Image.Image:
+def picture_of(source: Picture) -> PIL.Image.Image:
     """The picture in an image, the bytes of a file, or at a path or address, RGB.
 
     Raises:
         InputError: It cannot be read.
     """
     if isinstance(source, PIL.Image.Image):
-        return source.convert("RGB")
+        return upright_rgb(source)
     try:
         return decode_image(source) if isinstance(source, bytes) else open_image(os.fspath(source))
     except UnreadableImage as error:
         raise InputError(f"image {'' if isinstance(source, bytes) else source}: {error.reason}") from None
-
-
-def png_of(picture: PIL.Image.Image) -> bytes:
-    """The same pixels as the bytes of a file."""
-    file = io.BytesIO()
-    picture.save(file, format="png", compress_level=1)
-    return file.getvalue()
 
 
 def _opened(png: bytes) -> PIL.Image.Image:

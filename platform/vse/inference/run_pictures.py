@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from vse.inference.embedder import Embedder
-from vse.inference.picture_maps import PictureOrImage, PictureSaliency, RelevanceMap
+from vse.inference.picture_maps import Picture, PictureSaliency, RelevanceMap
 from vse.workspace.layout import Workspace
 
 Place = str | os.PathLike[str] | Workspace
@@ -22,7 +22,7 @@ class TrainedRun(Protocol):
 
 
 def relevance_map(
-    run: str | TrainedRun | Embedder, image: PictureOrImage, phrase: str, workspace: Place = "workspace", **options: Any
+    run: str | TrainedRun | Embedder, image: Picture, phrase: str, workspace: Place = "workspace", **options: Any
 ) -> RelevanceMap:
     """Which cells of an image a phrase is about, by a run with vectors of regions (UniVSE, eq. 2 and Fig. 6).
 
@@ -44,7 +44,7 @@ def relevance_map(
 
 def saliency(
     run: str | TrainedRun | Embedder,
-    image: PictureOrImage,
+    image: Picture,
     captions: str | Sequence[str],
     workspace: Place = "workspace",
 ) -> PictureSaliency:

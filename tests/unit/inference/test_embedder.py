@@ -115,6 +115,16 @@ def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -
         embedder.encode_images([good, b"no picture"])
     with pytest.raises(InputError, match=r"image 1, .*missing\.png: file is missing"):
         embedder.encode_images([good, tmp_path / "missing.png"])
+    picture = r"^pictures: expected a list of pictures, got one str; write \['a\.png'\]$"
+    with pytest.raises(InputError, match=picture):
+        embedder.encode_images("a.png")
+    with pytest.raises(InputError, match=picture):
+        embedder.scores("a.png", ["a dog"])
+    sentence = r"^texts: expected a list of sentences, got one str; write \['a dog'\]$"
+    with pytest.raises(InputError, match=sentence):
+        embedder.encode_captions("a dog")
+    with pytest.raises(InputError, match=sentence):
+        embedder.scores([good], "a dog")
     pairs = Embedder(load_run(train(place, "vsepp_tiny", model="scan", model__dim=32).folder))
     with pytest.raises(InputError, match="scan scores pairs; an image or a caption alone has no vector"):
         pairs.encode_captions(["a dog"])

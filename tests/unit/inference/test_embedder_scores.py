@@ -117,6 +117,8 @@ def test_files_bytes_and_addresses_give_the_same(place: Workspace, tmp_path: Pat
     (tmp_path / "a.png").write_bytes(png(open_image(uri)))
     scores = embedder.scores([uri, tmp_path / "a.png", str(tmp_path / "a.png"), png(open_image(uri))], TEXTS)
     np.testing.assert_allclose(scores, scores[:1].repeat(4, 0), atol=1e-6)
+    np.testing.assert_allclose(embedder.scores([open_image(uri)], TEXTS), scores[:1], atol=1e-6)
+    np.testing.assert_array_equal(*(embedder.encode_images([each]) for each in (uri, open_image(uri))))
     np.testing.assert_allclose(embedder.scores([uri], TEXTS[::-1])[:, ::-1], scores[:1], atol=1e-6)
     (rooted,) = embedder.features(["a.png"], root=str(tmp_path))
     np.testing.assert_allclose(embedder.scores_of([rooted], embedder.read(TEXTS)), scores[:1], atol=1e-6)

@@ -1,5 +1,6 @@
 """Maps of a user's picture are those of the evaluation tasks; figures of several runs; messages."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,9 @@ def test_saliency_is_the_task_s(place: Workspace, name: str, request: pytest.Fix
 
 
 def picture_bytes(picture: PIL.Image.Image) -> bytes:
-    from vse.inference.picture_maps import png_of
-
-    return png_of(picture)
+    stream = io.BytesIO()
+    picture.save(stream, "PNG")
+    return stream.getvalue()
 
 
 def test_features_are_differentiated_if_there_is_no_backbone(
