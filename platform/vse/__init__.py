@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vse.api import (
+        Diverged,
         Embedder,
+        InputError,
         Run,
         Workspace,
         adversarial_captions,
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = [
+    "Diverged",
     "Embedder",
+    "InputError",
     "Run",
     "Workspace",
     "adversarial_captions",

@@ -16,6 +16,7 @@ from vse import presets, registry
 from vse.config import flatten, override, spelled_out, validate
 from vse.data.images import open_image as open_image
 from vse.data.records import Split
+from vse.errors import Diverged as Diverged
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.image_search import place_of
@@ -147,7 +148,7 @@ def evaluate(
     run: str | Run,
     workspace: str | os.PathLike[str] | Workspace = "workspace",
     *,
-    tasks: Sequence[str] = ("retrieval",),
+    tasks: str | Sequence[str] = ("retrieval",),
     **options: Any,
 ) -> dict[str, float]:
     """Measure a trained run. What was measured before on the same weights is read, not computed again.
@@ -155,7 +156,7 @@ def evaluate(
     Args:
         run: a run, or its name in `workspace`.
         workspace: workspace of a run that is given by name.
-        tasks: names of tasks, such as `retrieval` and `attacks`; the reference of metrics lists them.
+        tasks: the name of a task, or several, such as `retrieval` and `attacks`; the reference of metrics lists them.
         **options: keys of `measure`, such as `splits=("test", "shifted")`; two underscores stand for a dot, as in
             `attacks__words=("shared",)`.
 
@@ -173,14 +174,14 @@ def evaluate(
         True
     """
     opened = _run(run, workspace)
-    return measure_run(opened.folder, opened.workspace, tasks, _measure_options(options))
+    return measure_run(opened.folder, opened.workspace, _tasks(tasks), _measure_options(options))
 
 
 def outcomes(
     run: str | Run,
     workspace: str | os.PathLike[str] | Workspace = "workspace",
     *,
-    tasks: Sequence[str] = ("retrieval",),
+    tasks: str | Sequence[str] = ("retrieval",),
     **options: Any,
 ) -> pd.DataFrame:
     """Measure a trained run and return one row for each query, from which metrics of your own can be computed.
@@ -207,7 +208,7 @@ def outcomes(
     """
     opened = _run(run, workspace)
     folder = opened.folder.child("evaluation")
-    measured = measure([opened.folder], folder, opened.workspace, tasks, _measure_options(options))
+    measured = measure([opened.folder], folder, opened.workspace, _tasks(tasks), _measure_options(options))
     files = [measures.table for measures in measured.tasks.values() if measures.table]
     return pd.concat([pd.read_parquet(io.BytesIO(folder.read_bytes(file))) for file in files], ignore_index=True)
 
@@ -216,7 +217,7 @@ def compare(
     runs: Sequence[str | Run],
     workspace: str | os.PathLike[str] | Workspace = "workspace",
     *,
-    tasks: Sequence[str] = ("retrieval",),
+    tasks: str | Sequence[str] = ("retrieval",),
     seeds: str = TOGETHER,
     **options: Any,
 ) -> pd.DataFrame:
@@ -241,7 +242,7 @@ def compare(
     opened = [_run(run, workspace) for run in runs]
     place = opened[0].workspace if opened else _workspace(workspace)
     names, how = tuple(run.name for run in opened), _measure_options(options)
-    compare_options = CompareOptions(runs=names, seeds=seeds, tasks=tuple(tasks), measure=how)
+    compare_options = CompareOptions(runs=names, seeds=seeds, tasks=_tasks(tasks), measure=how)
     comparison = compare_runs(place, validate(compare_options))
     rows = [
         {
@@ -332,6 +333,10 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
     """
     place = _workspace(workspace)
     return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
+
+
+def _tasks(tasks: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(tasks.split(",")) if isinstance(tasks, str) else tuple(tasks)
 
 
 def _measure_options(options: Mapping[str, Any]) -> MeasureOptions:

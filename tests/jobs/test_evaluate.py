@@ -191,7 +191,7 @@ WRONG = {
     "one of several": (["run=RUN,absent"], "run=absent: no such run; there are"),
     "other data": (["run=RUN,OTHER", "tasks=retrieval"], "split test differs between"),
     "planned": (["--dry-run", "run=absent"], "run=absent: no such run; there are"),
-    "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; there are none"),
+    "empty": (["--workspace", "empty", "run=a"], "run=a: no such run; the workspace "),
 }
 
 

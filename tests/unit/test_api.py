@@ -36,6 +36,13 @@ def test_every_public_name_is_documented() -> None:
         vse.__getattr__("nothing")
 
 
+def test_errors_that_docstrings_name_can_be_imported() -> None:
+    assert issubclass(vse.InputError, ValueError)
+    assert issubclass(vse.Diverged, RuntimeError)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text()
+    assert [name for name in vse.__all__ if f".{name}\n" not in page] == []
+
+
 @pytest.mark.seconds
 def test_the_examples_of_the_docstrings_run(run: vse.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(run.workspace.root.uri).parent)
@@ -70,6 +77,8 @@ def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
     images, captions = model.encode_images([tmp_path / "red.png"]), model.encode_captions(["a red ball", "dogs"])
     scores = model.scores([tmp_path / "red.png"], ["a red ball", "dogs"])
     np.testing.assert_allclose(scores, images @ captions.T, atol=1e-5)
+    assert vse.evaluate(run, tasks="retrieval") == vse.evaluate(run, tasks=["retrieval"])
+    assert len(vse.outcomes(run, tasks="retrieval")) == len(vse.outcomes(run, tasks=["retrieval"]))
 
 
 @pytest.mark.seconds

@@ -128,7 +128,8 @@ class Workspace:
         """The folder `kind`/`name`, such as runs/x, that the user named by `key`.
 
         Raises:
-            InputError: There is no such folder. The message lists the folders there are, of many the most alike.
+            InputError: There is no such folder. The message lists the folders there are, of many the most alike, or
+                names the workspace if there are none.
         """
         names = self.root.child(kind).names()
         if name not in names:
@@ -137,10 +138,14 @@ class Workspace:
             labels = (
                 each if _is_finished(kind, self.root.child(kind, each)) else f"{each} (unfinished)" for each in shown
             )
-            listed = ", ".join(labels) + more or "none"
+            listed = ", ".join(labels) + more
             if not name:
                 raise InputError(f"{key}: name one of {listed}" if names else f"{key}: there are no {kind} yet")
-            raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; there are {listed}")
+            there = f"there are {listed}"
+            if not names:
+                exists = self.root.exists()
+                there = f"the workspace {self.root} " + ("has none" if exists else "does not exist")
+            raise InputError(f"{key}={name}: no such {kind.removesuffix('s')}; {there}")
         return self.root.child(kind, name)
 
     def journal(self, folder: Folder) -> Journal:

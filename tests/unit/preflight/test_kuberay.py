@@ -180,7 +180,7 @@ def test_jobs_name_the_cluster_and_are_understood(file: Path, tmp_path: Path, ca
     status = command.main(name, lambda request: "", **options, argv=argv)
     error = capsys.readouterr().err
     if "RUN" in rest[0]:  # for the operator to replace
-        assert (status, error) == (2, "evaluate: run=RUN: no such run; there are none\n")
+        assert (status, error) == (2, f"evaluate: run=RUN: no such run; the workspace {tmp_path} has none\n")
     else:
         assert (status, error) == (0, "")
 

@@ -21,3 +21,12 @@ def test_of_many_names_the_most_alike_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="run: name one of vsepp-s0-"):
         workspace.existing("runs", "", "run")
     assert workspace.existing("runs", "vsepp-s0-00000001", "run").name == "vsepp-s0-00000001"
+
+
+def test_without_runs_the_message_names_the_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name, rest in (("empty", "has none"), ("absent", "does not exist")):
+        with pytest.raises(InputError) as caught:
+            Workspace.open(name).existing("runs", "a", "run")
+        assert str(caught.value) == f"run=a: no such run; the workspace {tmp_path / name} {rest}"
