@@ -15,10 +15,9 @@ from vse.cluster.runtime import running_ray, set_threads, set_up_logging
 from vse.config import knob
 from vse.data.records import Records
 from vse.display.escaping import one_line
-from vse.features.rejects import path_lines
 from vse.stages.describe import describe, of_data
 from vse.stages.extract import ExtractionConfig, check_features, extract, extracted, features_fingerprint, kept_features
-from vse.stages.local_inputs import check_reach
+from vse.stages.local_inputs import check_reach, image_lines
 from vse.training.config import family_inputs
 from vse.workspace.layout import Workspace, dataset_name
 
@@ -101,7 +100,8 @@ def plan(request: Request) -> Iterable[str]:
     records = source.describe()
     _check(request, records)
     yield from of_data(records)
-    yield from path_lines(records, request.config.data, request.config.features.backbone)
+    workspace, limit = Workspace.open(request.workspace), request.options.extraction.max_rejected
+    yield from image_lines(request.config, workspace, records, outputs, limit)
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()} in {request.config.features.precision}"
     yield f"outputs {', '.join(outputs)}"

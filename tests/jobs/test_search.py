@@ -176,7 +176,7 @@ WRONG = {
     "both": (["run=RUN", "text=a dog", "image=a.png"], "text, image: "),
     "split": (["run=RUN", "text=a dog", "split=tset"], "no split 'tset'; it has train, val, test"),
     "split of a folder": (["run=RUN", "text=a dog", "split=val", "images=HERE/my pictures"], "split, images: "),
-    "empty folder": (["run=RUN", "text=a dog", "images=HERE/nothing"], "nothing: holds no picture file"),
+    "empty folder": (["run=RUN", "text=a dog", "images=HERE/nothing"], "nothing: holds no image file"),
     "no folder": (["run=RUN", "text=a dog", "images=HERE/no"], "images=HERE/no: no such folder"),
     "no file": (["run=RUN", "texts=HERE/no.txt"], "texts=HERE/no.txt: no such file"),
     "no picture": (["run=RUN", "image=HERE/no.png"], "image=HERE/no.png: no such file, and no image of scenes"),

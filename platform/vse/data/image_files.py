@@ -10,8 +10,8 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -23,6 +23,7 @@ from vse.storage import user_files as named_files
 from vse.storage.object_store import ObjectStore
 
 _MOST = 1_000_000  # files of a folder that is searched
+_COUNTED = 100_000  # files of a folder that is listed only to count what no address means
 
 
 class ImageFiles:
@@ -60,12 +61,14 @@ class Located:
 
     Attributes:
         elsewhere: the path, below the root, of the file that an address means.
-        missing: why there is no such file, as the rest of a sentence that begins with the address. Addresses with the
-            same kind of reason are next to each other, the most frequent kind first.
+        missing: why there is no such file. Addresses with the same kind of reason are next to each other, the most
+            frequent kind first.
+        files: the paths of all files below the root; None if it was not listed.
     """
 
     elsewhere: Mapping[str, str]
     missing: Mapping[str, str]
+    files: Collection[str] | None = field(default=None, compare=False, repr=False)
 
 
 def candidate_paths(root: str, uri: str) -> Iterator[str]:
@@ -100,7 +103,7 @@ def locate(root: str, uris: Iterable[str]) -> Located:
     absent = [uri for uri in uris if not _is_there(root, uri, listed)]
     paths = (_listed(root) if listed is None else listed) if absent else None
     if paths is None:
-        return Located({}, {})
+        return Located({}, {}, listed)
     files, elsewhere, reasons = ImageFiles(paths), dict[str, str](), dict[str, dict[str, str]]()
     for uri in absent:
         meant = files.meant(uri)
@@ -111,7 +114,35 @@ def locate(root: str, uris: Iterable[str]) -> Located:
             reasons.setdefault(kind, {})[uri] = reason
     _refuse_one_for_two(elsewhere, uris, root)
     frequent = sorted(reasons.values(), key=len, reverse=True)
-    return Located(elsewhere, {uri: reason for kind in frequent for uri, reason in kind.items()})
+    return Located(elsewhere, {uri: reason for kind in frequent for uri, reason in kind.items()}, paths)
+
+
+def unnamed_files(root: str, uris: Iterable[str], located: Located, without: str = "") -> int:
+    """The number of image files below a root that no address means; 0 if it holds too many files to count.
+
+    A folder on S3 is counted only if `locate` listed it.
+
+    Args:
+        root: folder of the images.
+        uris: addresses of all images.
+        located: what `locate` returned for them.
+        without: a folder whose files do not count, such as the workspace.
+    """
+    paths = located.files
+    if paths is None:
+        paths = None if not root or named_files.is_remote(root) else _listed(root, _COUNTED)
+    named, base = set(located.elsewhere.values()), f"{unquote(urlsplit(root).path) if '://' in root else root}/"
+    for uri in uris:
+        path = unquote(urlsplit(uri).path) if uri.startswith("file://") else uri.removeprefix(f"{root}/")
+        named.add(unicodedata.normalize("NFC", os.path.normpath(path.removeprefix(base))))
+    skipped = f"{os.path.relpath(without, base)}/" if without and not named_files.is_remote(root) else "../"
+    return sum(
+        path.lower().endswith(ENDINGS)
+        and not _is_hidden(path)
+        and not path.startswith(skipped)
+        and unicodedata.normalize("NFC", path) not in named
+        for path in paths or ()
+    )
 
 
 def _refuse_one_for_two(elsewhere: Mapping[str, str], uris: Sequence[str], root: str) -> None:
@@ -129,25 +160,25 @@ def _refuse_one_for_two(elsewhere: Mapping[str, str], uris: Sequence[str], root:
 def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[str, str]:
     """(kind, reason) that an address is no file."""
     if re.match(r"https?://", uri):
-        return "web", "is a web address; images are not downloaded, name the paths of downloaded files"
+        return "web", "it is a web address; images are not downloaded, name the paths of downloaded files"
     outside = False
     try:
         below(root, uri)
     except LinkError as error:
-        return "link", f"is a symbolic link that leads out; data.links={error.folder} allows links into that folder"
+        return "link", f"it is a symbolic link that leads out; data.links={error.folder} allows links into that folder"
     except AddressError:
         outside = True
     if len(meant) > 1:
-        return "several", f"may mean {meant[0]!r} or {meant[1]!r}"
+        return "several", f"it may mean {meant[0]!r} or {meant[1]!r}"
     if named := [path for path in files.of_name(uri) if path not in meant]:
         same = os.path.splitext(_key(named[0]))[1] == os.path.splitext(_key(uri))[1]
-        return ("folder" if same else "ending"), f"is no file there, but {named[0]!r} is"
+        return ("folder" if same else "ending"), f"no such file, but {named[0]!r} exists"
     foreign = re.match(r"/|file:" if outside else r"[A-Za-z]:[\\/]|\\\\", uri)
     if outside and not foreign:
-        return "outside", "leaves this folder"
+        return "outside", "it leaves this folder"
     if foreign:
-        return "foreign", "is a path of another machine, no end of which is a file there"
-    return "none", "is no file there, under this name or a similar one"
+        return "foreign", "it is a path of another machine, and no file matches its end"
+    return "none", "no file has this or a similar name"
 
 
 def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
@@ -171,13 +202,13 @@ def _is_there(root: str, uri: str, listed: frozenset[str] | None) -> bool:
     return False
 
 
-def _listed(root: str) -> list[str] | None:
+def _listed(root: str, most: int = 0) -> list[str] | None:
     """The paths of all files below a root; None if they are too many or the folder cannot be listed."""
     paths = []
     try:
         for path in _walk(root):
             paths.append(path)
-            if len(paths) > _MOST:
+            if len(paths) > (most or _MOST):
                 return None
     except (InputError, OSError):
         return None
@@ -219,6 +250,13 @@ ENDINGS = tuple(sorted([*_ALWAYS, *(ending for ending, part in _OPTIONAL.items()
 _UNREADABLE = {".heic", ".heif", ".jxl", ".svg", ".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"}
 _UNREADABLE |= set(_OPTIONAL) - set(ENDINGS)
 _NAMED = 5  # endings that the line about other files names
+CONVERT = "which cannot be read here; convert it to JPEG"
+
+
+def unreadable_format(path: str) -> str:
+    """The reason why an image file with the ending of this path cannot be read; empty if its format can be read."""
+    ending = os.path.splitext(path)[1].lower()
+    return f"{ending[1:].upper()} file, {CONVERT}" if ending in _UNREADABLE else ""
 
 
 def files_below(root: str, endings: tuple[str, ...]) -> list[str]:
@@ -254,29 +292,27 @@ def picture_files(root: str, key: str) -> tuple[list[str], str]:
         raise InputError(f"{key}={root}: no such folder")
     shown = sorted(path for path in paths if not _is_hidden(path))
     files = [path for path in shown if path.lower().endswith(ENDINGS)]
-    others = _counted(_ending(path) for path in shown if not path.lower().endswith(ENDINGS))
+    others = _counted(os.path.splitext(path)[1].lower() for path in shown if not path.lower().endswith(ENDINGS))
     if not files:
-        raise InputError(f"{key}={root}: holds no picture file ({', '.join(ENDINGS)})" + (others and f", but {others}"))
-    return files, others and f"{key}={root}: passed over {others}"
-
-
-def _ending(path: str) -> str:
-    ending = os.path.splitext(path)[1].lower()
-    return ending if ending[1:].isascii() and ending[1:].isalnum() else "without a usual ending"
+        raise InputError(f"{key}={root}: holds no image file ({', '.join(ENDINGS)})" + (others and f", but {others}"))
+    return files, others and f"{key}={root}: skipped {others}"
 
 
 def _counted(endings: Iterable[str]) -> str:
-    """Numbers of files by ending: first unreadable pictures, then other files."""
+    """Numbers of files: unreadable images by ending, then all other files."""
     counts = Counter(endings)
-    groups = []
-    for reason, named in (
-        ("pictures that cannot be read here; convert them, for instance to JPEG", _UNREADABLE),
-        ("no pictures", counts.keys() - _UNREADABLE),
-    ):
-        most = [f"{count} x {ending}" for ending, count in counts.most_common() if ending in named]
-        if most:
-            groups.append(", ".join([*most[:_NAMED], *["..."] * (len(most) > _NAMED)]) + f" ({reason})")
-    return " and ".join(groups)
+    formats = [(ending, count) for ending, count in counts.most_common() if ending in _UNREADABLE]
+    others = counts.total() - sum(count for _, count in formats)
+    listed = [f"{count} {ending} {_files(count)}" for ending, count in formats[:_NAMED]]
+    parts = [", ".join([*listed, *["..."] * (len(formats) > _NAMED)]) + " (unsupported format; convert to JPEG)"]
+    parts = parts if formats else []
+    if others:
+        parts.append(f"{others} {_files(others)} that {'is not an image' if others == 1 else 'are not images'}")
+    return " and ".join(parts)
+
+
+def _files(count: int) -> str:
+    return "file" if count == 1 else "files"
 
 
 def _is_hidden(path: str) -> bool:

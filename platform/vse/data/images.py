@@ -14,7 +14,7 @@ import PIL.Image
 import PIL.ImageOps
 
 from vse.data.containers import EntryError, read_entry, split_entry
-from vse.data.image_files import candidate_paths
+from vse.data.image_files import candidate_paths, unreadable_format
 from vse.data.regions import cropped, sides_of, split_uri
 from vse.data.scenes.render import render
 from vse.errors import StorageError, first_line
@@ -22,6 +22,7 @@ from vse.storage.folder import Folder
 from vse.storage.user_files import is_remote, placeholder, unfetched_link
 
 MISSING = "file is missing"  # a reason that may mean the wrong folder
+_UNKNOWN = "not an image of a known format"
 MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
 # Errors of a disk, a file server or this process. They say nothing about the picture, so it must not be rejected.
 _NOT_OF_THE_FILE = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
@@ -64,7 +65,7 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
             tried.append(place)
             data = _read(place, entry)
             if isinstance(data, bytes):
-                return decode_image(data)
+                return _decoded(data, place)
             if data is not None:
                 named = data
                 break
@@ -85,6 +86,15 @@ def decode_image(data: bytes) -> PIL.Image.Image:
     if zeros_for_end(data):
         raise UnreadableImage("is cut off: zeros stand in place of its end")
     return _decode(data)
+
+
+def _decoded(data: bytes, place: str) -> PIL.Image.Image:
+    """The picture in the bytes of the file at `place`, whose ending may explain why its format is unknown."""
+    try:
+        return decode_image(data)
+    except UnreadableImage as error:
+        reason = unreadable_format(place) if error.reason == _UNKNOWN else ""
+        raise UnreadableImage(reason or error.reason) from None
 
 
 def _read(place: str, entry: str = "") -> bytes | str | None:
@@ -133,7 +143,7 @@ def _decode(data: bytes) -> PIL.Image.Image:
     except UnreadableImage:
         raise
     except PIL.UnidentifiedImageError:
-        raise UnreadableImage(placeholder(data) or "not an image of a known format") from None
+        raise UnreadableImage(placeholder(data) or _UNKNOWN) from None
     except PIL.Image.DecompressionBombError:
         raise UnreadableImage(f"more than {MAX_PIXELS} pixels") from None
     except Exception as error:  # decoders meet damaged bytes with almost any exception

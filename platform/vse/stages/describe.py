@@ -3,7 +3,7 @@
 import functools
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from vse import registry
 from vse.data.records import Records
@@ -16,6 +16,8 @@ from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
 log = logging.getLogger(__name__)
+
+_FOLDS = 5  # that messages suggest
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
@@ -62,15 +64,23 @@ def trainable(records: Records, splits: Iterable[str] = ()) -> Records:
     there = records.split_names
     for split in ("train", "val"):
         if split not in there:
-            fold = ", or let data.folds=5 take a fifth of train and val for validation" if split == "val" else ""
-            reasons = counted(reject.reason for reject in rejects(records))
+            fold = _fold_for_validation(records) if split == "val" else ""
+            left = _left_out(records)
             raise InputError(
                 f"{records.name}: no split {split!r}; it has {', '.join(there)}; training needs train and val: "
-                f"assign some images to that split{fold}" + (f"; of what it lists, {reasons}" if reasons else "")
+                f"assign some images to that split{fold}" + (f"; it {left}" if left else "")
             )
     for split in splits:
         records.split(split)
     return records
+
+
+def _fold_for_validation(records: Records) -> str:
+    """Advice on `data.folds` for a data set without validation images."""
+    count = sum(image.split in ("train", "val") for image in records.images)
+    if count >= _FOLDS:
+        return f", or let data.folds={_FOLDS} take a fifth of train and val for validation"
+    return f"; data.folds={_FOLDS} would need at least {_FOLDS} images of train and val, and there are only {count}"
 
 
 def sizes(records: Records) -> str:
@@ -92,11 +102,17 @@ def of_data(records: Records) -> Iterator[str]:
 
 def left_out(records: Records) -> str:
     """How many images and captions the source left out, and why; empty if none."""
-    reasons = counted(reject.reason for reject in rejects(records))
-    return f"{records.name}: {reasons}" if reasons else ""
+    left = _left_out(records)
+    return f"data set {records.name!r}: {left}" if left else ""
 
 
-def counted(reasons: Iterable[str]) -> str:
-    """How many were left out, with the most frequent reasons; empty if none."""
-    listed = list(reasons)
-    return f"{len(listed)} left out ({by_reason(listed)})" if listed else ""
+def _left_out(records: Records) -> str:
+    reasons = [reject.reason for reject in rejects(records)]
+    what = "image or caption" if len(reasons) == 1 else "images or captions"
+    return f"left out {len(reasons)} {what} ({by_reason(reasons)})" if reasons else ""
+
+
+def left_out_images(records: Records, reasons: Collection[str]) -> str:
+    """How many images have no features, and why; empty if all have some."""
+    what = f"data set {records.name!r}: left out {len(reasons)} of {len(records.images)} images"
+    return f"{what} ({by_reason(reasons)})" if reasons else ""

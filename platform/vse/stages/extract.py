@@ -34,7 +34,7 @@ from vse.features.rejects import RejectCounter, located
 from vse.features.shards import Output, Receipt, read_receipts
 from vse.features.store import REJECTS, FeatureStore, StoredFeatures, commit
 from vse.registry import ComponentConfig
-from vse.stages.describe import counted, source_question
+from vse.stages.describe import left_out_images, source_question
 from vse.stages.disk_room import check_room
 from vse.stages.feature_origin import begun_by, image_samples, missing_images_are_there, refuse_other_images
 from vse.stages.region_maps import photographs_and_maps
@@ -82,14 +82,14 @@ def extract_features(
         check_features(config, records, outputs, workspace)
     if store is None or _can_be_completed(store, records, source.image_root):
         names = sorted(store.outputs if store else outputs)
-        folder, cluster = _features(config, workspace, records, names), functools.partial(running_ray, ray)
+        folder, cluster = features_folder(config, workspace, records, names), functools.partial(running_ray, ray)
         backbone, root, keys = config.features.backbone, source.image_root, source.image_keys
         precision = config.features.precision
         store = extract(records, backbone, names, folder, root=root, keys=keys, precision=precision, cluster=cluster)
     elif line := of_other_code(store, config.features.backbone):
         log.warning("%s", line)
-    if note := counted(store.rejects.values()):
-        notice(f"{records.name}: of the images, {note}; each is listed in {store.folder.address(REJECTS)}")
+    if note := left_out_images(records, store.rejects.values()):
+        notice(f"{note}; each is listed in {store.folder.address(REJECTS)}")
     for some in (outputs, *((name,) for name in outputs)):
         workspace.external.keep([*_features_question(config), *sorted(some)], store.folder.name)
     return store
@@ -116,7 +116,7 @@ def kept_features(
     backbone = config.features.backbone
     others = sorted(set(registry.build("backbone", backbone).shapes()) - set(outputs))
     for more in itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(len(others) + 1)):
-        store = FeatureStore.find(_features(config, workspace, records, (*outputs, *more)))
+        store = FeatureStore.find(features_folder(config, workspace, records, (*outputs, *more)))
         if store is not None:
             if store.manifest["made_by"].get("images"):
                 refuse_other_images(store, registry.build("source", config.data).image_root)
@@ -124,7 +124,7 @@ def kept_features(
     return None
 
 
-def _features(config: RunConfig, workspace: Workspace, records: Records, outputs: Iterable[str]) -> Folder:
+def features_folder(config: RunConfig, workspace: Workspace, records: Records, outputs: Iterable[str]) -> Folder:
     root = registry.build("source", config.data).image_root
     features = config.features
     digits = features_fingerprint(records, features.backbone, sorted(outputs), root, features.precision)
@@ -233,7 +233,7 @@ def extract(
             records, backbone_config, tuple(outputs), folder, root, keys, options, precision, backbone.transform
         )
         work.shapes = {name: backbone.shapes()[name] for name in outputs}
-        todo = _todo(records, folder)
+        todo = images_to_extract(records, folder)
         if (code := begun_by(folder, code_of(backbone), len(todo) == len(records.images))) != code_of(backbone):
             log.warning("%s", _edited(backbone, folder))
         if todo:
@@ -264,7 +264,7 @@ def _with(store: FeatureStore, outputs: Sequence[str]) -> FeatureStore:
     return store
 
 
-def _todo(records: Records, folder: Folder) -> list[Image]:
+def images_to_extract(records: Records, folder: Folder) -> list[Image]:
     """Images without committed features. Rejected ones are tried again: their files may have been repaired.
 
     They are sorted by split, so that a reader of one split reads few shards of the others. Checksums are skipped on S3,

@@ -19,9 +19,16 @@ from vse.data.image_files import candidate_paths
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
-from vse.features.rejects import path_lines
+from vse.features.rejects import FileSurvey
 from vse.stages.describe import of_data, trainable
-from vse.stages.extract import check_features, kept_features
+from vse.stages.extract import (
+    ExtractionConfig,
+    check_features,
+    extracted,
+    features_folder,
+    images_to_extract,
+    kept_features,
+)
 from vse.stages.parse import parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
@@ -77,8 +84,41 @@ def check_training(
     yield from filter(None, warnings)
     yield from planned_coverage(config, records)
     yield from of_data(records)
-    yield from path_lines(records, config.data, config.features.backbone)
+    yield from image_lines(config, place, records, outputs)
     yield from check_reach(config, workspace, ray)
+
+
+def image_lines(
+    config: RunConfig,
+    workspace: Workspace,
+    records: Records,
+    outputs: tuple[str, ...],
+    limit: float | None = None,
+) -> Iterator[str]:
+    """Lines of a dry run on image files that are missing, elsewhere, of an unreadable format, or in no row of a table.
+
+    Args:
+        config: of the run.
+        workspace: where features may be.
+        records: of the data.
+        outputs: of the backbone.
+        limit: share of the images that extraction may reject; by default the share in a training.
+
+    Raises:
+        TooManyRejects: as extraction does if it has to read the images.
+    """
+    if isinstance(registry.build("backbone", config.features.backbone), ReadyMade):
+        return
+    source, kept = registry.build("source", config.data), kept_features(config, workspace, records, outputs)
+    photographs, outputs = extracted(config, records, outputs)
+    survey = FileSurvey(photographs, source.image_root)
+    if kept is None:
+        todo = images_to_extract(photographs, features_folder(config, workspace, photographs, outputs))
+        limit = ExtractionConfig().max_rejected if limit is None else limit
+        survey.refuse_many(todo, limit, source.image_keys, None)
+    yield from survey.lines()
+    if registry.name_of("source", config.data) == "table" and not getattr(config.data, "limit", 0):
+        yield from filter(None, [survey.unnamed(workspace.root.uri if workspace.root.is_local else "")])
 
 
 def check_reach(

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from tests import s3
-from vse.data.image_files import Located, locate
+from vse.data.image_files import Located, locate, unnamed_files
 from vse.data.images import UnreadableImage, open_image
 from vse.data.places import AddressError
 from vse.errors import InputError
@@ -54,15 +54,15 @@ def test_files_as_they_are_written_are_left_alone(root: str) -> None:
 
 
 MISSING = {
-    "https://example.org/000.jpg": "is a web address; images are not downloaded",
-    "both/X": "may mean 'both/x.jpg' or 'both/x.png'",
-    "001.jpg": "is no file there, but 'sub/001.JPG' is",
-    "000.png": "is no file there, but '000.jpg' is",
-    "/home/ann/7.jpg": "is a path of another machine",
-    "D:\\7.jpg": "is a path of another machine",
-    "../secret.png": "leaves this folder",
-    "s3://other/000.jpg": "leaves this folder",
-    "7.jpg": "is no file there, under this name or a similar one",
+    "https://example.org/000.jpg": "it is a web address; images are not downloaded",
+    "both/X": "it may mean 'both/x.jpg' or 'both/x.png'",
+    "001.jpg": "no such file, but 'sub/001.JPG' exists",
+    "000.png": "no such file, but '000.jpg' exists",
+    "/home/ann/7.jpg": "it is a path of another machine",
+    "D:\\7.jpg": "it is a path of another machine",
+    "../secret.png": "it leaves this folder",
+    "s3://other/000.jpg": "it leaves this folder",
+    "7.jpg": "no file has this or a similar name",
 }
 
 
@@ -92,7 +92,7 @@ def test_a_link_that_leads_out_is_not_what_a_path_means(root: str, tmp_path: Pat
     (Path(root) / "out.png").symlink_to(tmp_path / "secret.png")
     for uri in ("OUT.PNG", "out.png"):
         assert not locate(root, [uri]).elsewhere
-    advice = f"is a symbolic link that leads out; data.links={tmp_path} allows links into that folder"
+    advice = f"it is a symbolic link that leads out; data.links={tmp_path} allows links into that folder"
     assert locate(root, ["out.png"]).missing == {"out.png": advice}
     with pytest.raises(UnreadableImage):
         open_image("OUT.PNG", root)
@@ -103,11 +103,29 @@ def test_folders_with_too_many_files_are_not_searched(root: str, monkeypatch: py
     assert locate(root, ["000.JPG", "7.jpg"]) == Located({}, {})
 
 
+def test_image_files_that_no_address_means(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(root, "notes.txt").touch()
+    Path(root, ".thumbnails").mkdir()
+    Path(root, ".thumbnails", "a.png").touch()
+    Path(root, "workspace").mkdir()
+    Path(root, "workspace", "figure.png").touch()
+    uris = ["./000.jpg", f"{root}/a.png", f"file://{root}/A.png", unicodedata.normalize("NFD", "sub/c\u00e9.png")]
+    without = f"{root}/workspace"
+    assert unnamed_files(root, uris, locate(root, uris), without) == 3  # sub/001.JPG, both/x.png, both/x.jpg
+    more = [*uris, "SUB/001.jpg", "7.jpg"]
+    assert unnamed_files(root, more, locate(root, more), without) == 2
+    assert unnamed_files(root, more, locate(root, more)) == 3
+    monkeypatch.setattr("vse.data.image_files._COUNTED", 3)
+    assert unnamed_files(root, uris, locate(root, uris), without) == 0
+
+
 def test_on_s3(root: str, s3_server: str) -> None:
     there = Folder.open(s3.address(s3_server, "photographs/other-names"))
     there.write_bytes("000.jpg", (Path(root) / "000.jpg").read_bytes())
     located = locate(there.uri, ["x\\000.JPG", "7.jpg"])
     assert located.elsewhere == {"x\\000.JPG": "000.jpg"}
     assert list(located.missing) == ["7.jpg"]
+    assert unnamed_files(there.uri, ["x\\000.JPG"], located) == 0
+    assert unnamed_files(there.uri, ["7.jpg"], locate(there.uri, ["7.jpg"])) == 1
     assert locate(there.uri, ["000.jpg", f"{there.uri.partition('?')[0]}/000.jpg"]) == Located({}, {})
     assert open_image("x\\000.JPG", there.uri).size == (2, 3)

@@ -66,7 +66,7 @@ def test_links_into_a_folder_that_a_key_names_are_followed(hub: Path) -> None:
 def test_images_that_are_links_are_no_missing_files(hub: Path) -> None:
     plain, linked = sources(hub)[0], sources(hub, str(hub.parents[1] / "blobs"))[0]
     assert locate(linked.image_root, ["1.jpg"]).missing == {}
-    advice = rf"is a symbolic link that leads out; data\.links={hub.parents[1]}/blobs allows links into that folder"
+    advice = rf"it is a symbolic link that leads out; data\.links={hub.parents[1]}/blobs allows links into that folder"
     assert re.fullmatch(advice, locate(plain.image_root, ["1.jpg"]).missing["1.jpg"])
 
 

@@ -27,20 +27,21 @@ def test_pictures_at_any_depth_in_order(tmp_path: Path) -> None:
     assert picture_files(f"{tmp_path}/set/", "images")[0] == sorted(THERE)
 
 
-def test_what_is_passed_over_is_told_in_one_line(tmp_path: Path) -> None:
+def test_skipped_files_are_one_line(tmp_path: Path) -> None:
     for name in ("a.png", "b.heic", "c.HEIC", "d.txt", "e", "f.\x1b[2J", ".g.heic"):
         (tmp_path / name).write_bytes(b"x")
     assert picture_files(str(tmp_path), "images") == (
         ["a.png"],
-        f"images={tmp_path}: passed over 2 x .heic (pictures that cannot be read here; convert them, for instance "
-        "to JPEG) and 2 x without a usual ending, 1 x .txt (no pictures)",
+        f"images={tmp_path}: skipped 2 .heic files (unsupported format; convert to JPEG) and 3 files that are not "
+        "images",
     )
     for name in ("b.heic", "c.HEIC", "d.txt", "e", "f.\x1b[2J"):
         (tmp_path / name).unlink()
     assert picture_files(str(tmp_path), "images") == (["a.png"], "")
-    for ending in "abcdefg":
+    for ending in ("cr2", "dng", "heic", "jxl", "nef", "svg"):
         (tmp_path / f"a.{ending}").write_bytes(b"x")
-    assert "1 x .e, ... (no pictures" in picture_files(str(tmp_path), "images")[1]
+    assert ".nef file, ... (unsupported" in picture_files(str(tmp_path), "images")[1]
+    assert picture_files(str(tmp_path), "images")[1].startswith(f"images={tmp_path}: skipped 1 .")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -55,7 +56,7 @@ def test_pictures_on_s3() -> None:
         address = s3.address(place, "pictures")
         fill(Folder.open(address))
         assert picture_files(address, "images")[0] == sorted(THERE)
-        with pytest.raises(InputError, match=r"^images=s3://.*: holds no picture file"):
+        with pytest.raises(InputError, match=r"^images=s3://.*: holds no image file"):
             picture_files(s3.address(place, "nothing"), "images")
 
 
@@ -67,8 +68,8 @@ def test_what_is_no_folder_of_pictures_is_one_line(tmp_path: Path) -> None:
     for name, words in (
         ("absent", "no such folder"),
         ("a.png", "no such folder"),
-        ("empty", r"holds no picture file \(\.avif, [^)]*\)$"),
-        ("photos", r"holds no picture file \(.*\), but 1 x \.heic \(pictures that cannot be read here; "),
+        ("empty", r"holds no image file \(\.avif, [^)]*\)$"),
+        ("photos", r"holds no image file \(.*\), but 1 \.heic file \(unsupported format; convert to JPEG\)$"),
     ):
         with pytest.raises(InputError, match=rf"^images={tmp_path / name}: {words}"):
             picture_files(str(tmp_path / name), "images")

@@ -10,7 +10,7 @@ from PIL import Image
 from vse import registry
 from vse.config import override
 from vse.errors import InputError
-from vse.features.rejects import TooManyRejects
+from vse.features.rejects import FileSurvey, TooManyRejects
 from vse.features.small_backbone import SmallBackbone
 from vse.stages.extract import ExtractionConfig, extract
 from vse.storage.folder import Folder
@@ -67,7 +67,7 @@ def test_paths_of_any_source_find_their_files(
 def test_missing_images_are_known_before_any_is_read(root: Path, tmp_path: Path) -> None:
     config = override(registry.component("source", "table").Config(), write_table(root, [f"{k}.jpg" for k in range(4)]))
     source, folder = registry.build("source", config), Folder.open(tmp_path / "features")
-    with pytest.raises(TooManyRejects, match=r"^4 of 4 images are missing in .*; for one, '0\.jpg' is no file"):
+    with pytest.raises(TooManyRejects, match=r"^4 of 4 images are missing in .*, for example '0\.jpg': no such file"):
         extract(source.describe(), SMALL, ["pooled"], folder, root=source.image_root, keys=source.image_keys)
     assert pq.read_table(folder.local("rejects.parquet")).num_rows == 4
 
@@ -85,7 +85,38 @@ def test_a_few_missing_images_are_one_line_and_rejects(
     store = extract(records, SMALL, ["pooled"], Folder.open(tmp_path / "f"), root=source.image_root, options=options)
     assert store.rejects == {"7.png": "file is missing"}
     (line,) = caplog.messages
-    assert line.startswith(f"1 of 5 images are missing in {root}; for one, '7.png' is no file there")
+    assert line.startswith(
+        f"1 of 5 images is missing in {root}, for example '7.png': no file has this or a similar name"
+    )
+
+
+def test_images_of_an_unreadable_format_are_known_before_any_is_read(root: Path, tmp_path: Path) -> None:
+    for k in range(4):
+        (root / f"{k}.heic").write_bytes(b"\0\0\0\x18ftypheic")
+    (root / "4.heic").write_bytes((root / "a" / "1.png").read_bytes())  # a wrong ending
+    names = [*(f"{k}.heic" for k in range(5)), *(f"a/{k}.png" for k in range(4))]
+    config = override(registry.component("source", "table").Config(), write_table(root, names))
+    source, folder = registry.build("source", config), Folder.open(tmp_path / "features")
+    reason = "HEIC file, which cannot be read here; convert it to JPEG"
+    with pytest.raises(TooManyRejects) as caught:
+        extract(source.describe(), SMALL, ["pooled"], folder, root=source.image_root, keys=source.image_keys)
+    assert str(caught.value) == (
+        f"4 of 9 images cannot be read in {root}, for example '0.heic': {reason}; more than max_rejected=0.05 allows; "
+        f"each is listed in {folder}/rejects.parquet"
+    )
+    options = ExtractionConfig(max_rejected=0.5)
+    store = extract(source.describe(), SMALL, ["pooled"], folder, root=source.image_root, options=options)
+    assert store.rejects == {f"{k}.heic": reason for k in range(4)}
+
+
+def test_image_files_in_no_row_are_counted(root: Path) -> None:
+    config = override(registry.component("source", "table").Config(), write_table(root, ["a/0.png", "a/1"]))
+    source = registry.build("source", config)
+    survey = FileSurvey(source.describe(), source.image_root)
+    assert survey.unnamed("") == f"2 image files in {root} are not in the table"
+    (root / "t.csv").write_text("image,caption\n" + "".join(f"a/{k}.png,A dog\n" for k in range(3)) + "a/3.png,\n")
+    source = registry.build("source", config)
+    assert FileSurvey(source.describe(), source.image_root).unnamed("") == ""  # a/3.png has a row without a caption
 
 
 def test_two_images_that_are_one_file_are_refused(root: Path, tmp_path: Path) -> None:

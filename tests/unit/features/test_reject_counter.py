@@ -77,6 +77,13 @@ def test_where_nearly_every_image_fails_the_reason_and_the_keys_are_named_instea
         attempt(100, 0.05, (readable, rejects))
 
 
+def test_a_format_that_has_to_be_converted_is_no_reason_to_raise_the_limit(attempt: Attempt) -> None:
+    heic = "HEIC file, which cannot be read here; convert it to JPEG"
+    said = rf"^6 of 20 images cannot be read, .* \(6 x {heic}\); for one, '5'; each is listed in \S+/rejects\.parquet$"
+    with pytest.raises(TooManyRejects, match=said):
+        attempt(20, 0.05, (14, some(6, heic)))
+
+
 def test_what_it_names_lets_as_many_of_the_others_pass(attempt: Attempt) -> None:
     """A share of what was seen: one of the whole data set would have to be raised again and again."""
     with pytest.raises(TooManyRejects, match=r"^of the first 20 of 100 images 6 cannot be read.*max_rejected=0\.3$"):

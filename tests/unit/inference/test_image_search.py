@@ -161,7 +161,7 @@ def test_a_folder_of_pictures_less_those_that_cannot_be_read(
         found = search(place, SearchOptions(run=run, text=("a dog", "a cup"), images=str(folder), top=5))
     assert found.rejects == {"broken.jpg": "not an image of a known format", "empty.png": "file is empty"}
     others, line = caplog.messages
-    assert others == f"images={folder}: passed over 1 x .txt (no pictures)"
+    assert others == f"images={folder}: skipped 1 file that is not an image"
     assert line.startswith(f"images={folder}: 2 of 18 left out (1 x not an image of a known format, 1 x file is empty)")
     assert found.number == 16
     scores = Embedder.of_run(place, run).scores(sorted((folder / "deep").iterdir()), ["a dog", "a cup"])

@@ -20,7 +20,7 @@ from vse.features.rejects import TooManyRejects
 from vse.features.shards import read_receipts
 from vse.features.store import FeatureStore
 from vse.stages import extract as extraction
-from vse.stages.extract import ExtractionConfig, _todo, extract, features_fingerprint, of_other_code
+from vse.stages.extract import ExtractionConfig, extract, features_fingerprint, images_to_extract, of_other_code
 from vse.storage.folder import Folder
 
 SMALL = SmallBackbone.Config(weights="random")
@@ -175,8 +175,8 @@ def test_keys_that_are_named_are_keys_of_the_source(source, keys):
 
 def test_images_in_the_wrong_folder_are_told_by_their_keys_and_listed(pictures, folder):
     told = (
-        r"^12 of 12 images are missing in .*/pictures/no; for one, '0\.png' is no file there, under this "
-        r"name or a similar one; more than max_rejected=0\.05 allows; data\.root, data\.file say .*; each is .*parquet$"
+        r"^12 of 12 images are missing in .*/pictures/no, for example '0\.png': no file has this or a "
+        r"similar name; more than max_rejected=0\.05 allows; data\.root, data\.file say .*; each is .*parquet$"
     )
     with pytest.raises(TooManyRejects, match=told):
         extract(records(), SMALL, ["map"], folder, root=str(pictures / "no"), keys=("data.root", "data.file"))
@@ -231,7 +231,7 @@ def test_on_s3_shards_are_not_read_back_to_go_on(pictures, monkeypatch):
         (receipt,) = read_receipts(folder)
         folder.write_bytes(str(receipt.file), bytes(receipt.entry["bytes"]))
         monkeypatch.setattr(Folder, "entry", lambda *_: pytest.fail("a shard is read back"))
-        assert _todo(records(), folder) == []
+        assert images_to_extract(records(), folder) == []
         with pytest.raises(InputError, match="damaged, its checksum differs"):
             store.array("pooled", ["id0"])
 

@@ -140,7 +140,7 @@ def test_runs_on_fewer_images_have_another_identity(tmp_path, caplog):
         fewer = [pipeline.prepare(config, Workspace.open(workspace)) for _ in range(2)]
         notice.cache_clear()  # as in another process
         pipeline.prepare(config, Workspace.open(workspace))
-    note = "mine: of the images, 1 left out (1 x file is missing); each is listed in "
+    note = "data set 'mine': left out 1 of 24 images (1 x file is missing); each is listed in "
     assert sum(message.startswith(note) for message in caplog.messages) == 2
     assert [len(each.records.images) for each in fewer] == [23, 23]
     (tmp_path / "3.png").rename(own / "3.png")

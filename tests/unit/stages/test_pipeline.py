@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import PIL.Image
 import pytest
 
 from vse.cluster.runtime import Config as RayConfig
@@ -217,7 +218,10 @@ def test_word_vectors_are_part_of_a_run_by_content(place, first, tmp_path):
     [
         ({"text__word_vectors": "absent.vec"}, "absent.vec: no such file of word vectors"),
         ({"features__backbone__weights": "absent.pt"}, "features.backbone.weights=absent.pt: no such file"),
-        ({"data__num_val": 0}, "scenes: no split 'val'; it has train, test, shifted; .* or let data.folds=5 take a"),
+        (
+            {"data__num_val": 0},
+            "scenes: no split 'val'; it has train, test, shifted; .* or let data.folds=5 take a",
+        ),
         ({"data__num_train": 0}, "scenes: no split 'train'; it has val, test, shifted; training needs train and val"),
     ],
 )
@@ -251,7 +255,13 @@ def test_a_dry_run_says_what_it_saw_and_what_not():
     assert told[-1].startswith("not checked: contents of image files")
 
 
+def pictures(folder, *names):
+    for name in names:
+        PIL.Image.new("RGB", (4, 4)).save(folder / name)
+
+
 def test_a_dry_run_says_that_validation_captions_are_unfamiliar(tmp_path):
+    pictures(tmp_path, "a.jpg", "b.jpg")
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog runs,train\nb.jpg,Ein Hund,val\n")
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     (line,) = [line for line in dry_run(override(preset("vsepp_tiny"), table)) if "Hund" in line.title()]
@@ -260,6 +270,7 @@ def test_a_dry_run_says_that_validation_captions_are_unfamiliar(tmp_path):
 
 def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
     rows = ["a.jpg,A dog,train", "a.jpg,,train", "b.jpg, ,train", "c.jpg,A cat,val"]
+    pictures(tmp_path, "a.jpg", "b.jpg", "c.jpg")
     (tmp_path / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))
     config = override(preset("vsepp_tiny"), {"data": "table", "data.file": str(tmp_path / "mine.csv")})
     place = Workspace.open(str(tmp_path / "workspace"))
@@ -269,7 +280,8 @@ def test_what_a_source_left_out_is_told_once(tmp_path, caplog):
         describe(override(config, {"data": "scenes", **SMALL}), place)
     _, line = [record.getMessage() for record in caplog.records]  # the first says how the table was read
     told, _, place_told = line.partition("; each is listed in ")
-    assert told == "mine: 3 left out (2 x caption without a word, 1 x image without a caption)"
+    reasons = "2 x caption without a word, 1 x image without a caption"
+    assert told == f"data set 'mine': left out 3 images or captions ({reasons})"
     listed = json.loads(Path(place_told.removesuffix(" under source.rejects")).read_text())["source"]["rejects"]
     assert [name for name, _ in listed] == ["a.jpg#1", "b.jpg#0", "b.jpg"]
     assert told in dry_run(config)
@@ -295,7 +307,7 @@ def test_rows_without_numbers_are_told_once_as_unreadable_images_are(tmp_path, c
     *arrays, line = [record.getMessage() for record in caplog.records]
     assert [array.partition(": ")[2] for array in arrays] == [f"{n} images of (channels) = (8)" for n in (40, 4)]
     told, _, listed = line.partition("; each is listed in ")
-    assert told == "mine: of the images, 2 left out (2 x pooled: not finite in half precision)"
+    assert told == "data set 'mine': left out 2 of 44 images (2 x pooled: not finite in half precision)"
     assert Path(listed).is_file()
     with pytest.raises(
         InputError, match=r"^of the first 40 of 44 images 4 cannot be read, more than max_rejected=0\.05 allows"
@@ -321,7 +333,8 @@ def test_a_split_whose_captions_were_all_left_out_is_told_so(tmp_path):
     (tmp_path / "mine.csv").write_text("\n".join(["image,caption,split", *rows]))
     config = override(preset("vsepp_tiny"), {"data": "table", "data.file": str(tmp_path / "mine.csv")})
     told = (
-        r"no split 'val'; .*; of what it lists, 2 left out \(1 x caption without a word, 1 x image without a caption\)"
+        r"no split 'val'; .*; data\.folds=5 would need at least 5 images of train and val, and there are only 1; "
+        r"it left out 2 images or captions \(1 x caption without a word, 1 x image without a caption\)$"
     )
     with pytest.raises(InputError, match=told):
         dry_run(config)
