@@ -91,6 +91,12 @@ def candidate_paths(root: str, uri: str) -> Iterator[str]:
         raise refused
 
 
+def is_image_file(root: str, uri: str) -> bool:
+    """Whether an address means a file below a root; the folder is listed once per process."""
+    files = _kept(root) if root else None
+    return files is not None and bool(files.meant(uri))
+
+
 def locate(root: str, uris: Iterable[str]) -> Located:
     """Find the images of a data set that are not files as written; empty without a root, or if it cannot be listed.
 

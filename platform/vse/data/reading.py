@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 ENCODING_KEY = "data.encoding"
 SPLITS = ("train", "val", "test")
+WITHOUT_SPLITS = "rename or delete that column to split by a hash of the image path"
 _SPLIT_MEANINGS = {name: name for name in SPLITS} | {"training": "train", "testing": "test"}
 _SPLIT_MEANINGS |= dict.fromkeys(("valid", "validate", "validation", "dev", "devel", "development"), "val")
 _BYTE_ORDER_MARKS = (  # UTF-32-LE comes first, because its mark begins with the mark of UTF-16-LE
@@ -27,6 +28,7 @@ _BYTE_ORDER_MARKS = (  # UTF-32-LE comes first, because its mark begins with the
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .zip, .xlsx and .ods; .xls
 _C1 = re.compile("[\x80-\x84\x86-\x9f]")  # control characters, never in text; U+0085 is a line end on mainframes
 
 
@@ -56,6 +58,8 @@ def decode(data: bytes, path: str, encoding: str = "") -> tuple[str, str]:
     Raises:
         InputError: the encoding is unknown or contradicts the byte order mark, or a line is not valid in it.
     """
+    if data.startswith(_ARCHIVES):
+        raise InputError(f"{path}: is a spreadsheet or zip archive; export it as CSV")
     name = _encoding_name(encoding) if encoding else "utf-8"
     for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -170,10 +174,11 @@ class SplitNames:
     Args:
         path: the file, for messages.
         others: further names that the source understands itself.
+        column: the column with the names, without which a hash decides; empty if it cannot be left out.
     """
 
-    def __init__(self, path: str, *others: str) -> None:
-        self._path = path
+    def __init__(self, path: str, *others: str, column: str = "") -> None:
+        self._path, self._column = path, column
         self._meanings = _SPLIT_MEANINGS | {name: name for name in others}
         self._accepted = (*SPLITS, *others)
         self._translated: dict[str, str] = {}
@@ -182,7 +187,10 @@ class SplitNames:
         """train, val, test or one of the other names. Raises InputError for an unknown name."""
         meaning = self._meanings.get(name.strip().lower())
         if meaning is None:
-            raise InputError(f"{where}: unknown split {name!r}; expected one of {', '.join(self._accepted)}")
+            column = f" in column {self._column!r}" if self._column else ""
+            remedy = f"; {WITHOUT_SPLITS}" if self._column else ""
+            expected = f"expected one of {', '.join(self._accepted)}"
+            raise InputError(f"{where}: unknown split {name!r}{column}; {expected}{remedy}")
         if name != meaning:
             self._translated[name] = meaning
         return meaning

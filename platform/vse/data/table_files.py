@@ -25,10 +25,10 @@ Row = tuple[int, list[str]]
 def delimited(text: str, path: str, chooser: Chooser) -> Listing:
     """The rows of a text with separated fields. The header, or the first row, decides the separator.
 
-    Blank lines, lines that begin with # and a line `sep=` before it are skipped. Raises InputError if no separator
-    gives the columns image and caption.
+    Blank lines, lines of comments, which begin with `# `, and a line `sep=` before it are skipped. Raises InputError if
+    no separator gives the columns image and caption.
     """
-    start, lines, separators = _beginning(text)
+    start, lines, separators, comments = _beginning(text)
     if not lines:
         raise InputError(f"{path}: is empty; expected a header with the columns image and caption")
     heads = {each: _header(lines, each) for each in separators}
@@ -43,6 +43,8 @@ def delimited(text: str, path: str, chooser: Chooser) -> Listing:
             _refuse(max(heads.values(), key=len), f"{path}: line {start}", chooser)
         form, body = _read(lines, path, start, separators[0], [])
         form, header = f"{form} without a header", ("image", "caption")
+    if comments:
+        form += f", after {comments} comment {'line' if comments == 1 else 'lines'}"
     return Listing(header, [(f"line {number}", dict(zip(header, cells, strict=True))) for number, cells in body], form)
 
 
@@ -55,16 +57,18 @@ def _refuse(header: list[str], where: str, chooser: Chooser) -> NoReturn:
     )
 
 
-def _beginning(text: str) -> tuple[int, list[str], Sequence[str]]:
-    """(number of the first line of the table, lines from it on, separators that are possible)."""
-    lines, separators = list(io.StringIO(text, newline="")), list(_NAMES)
+def _beginning(text: str) -> tuple[int, list[str], Sequence[str], int]:
+    """(number of the first line of the table, lines from it on, separators that are possible, number of comments)."""
+    lines, separators, comments = list(io.StringIO(text, newline="")), list(_NAMES), 0
     for number, line in enumerate(lines):
         declared = re.fullmatch(r'"?sep=(.)"?', line.rstrip("\r\n"), re.IGNORECASE)
         if declared:
             separators = [declared[1]]
-        elif line.strip() and not line.startswith("#"):
-            return number + 1, lines[number:], separators
-    return 1, [], separators
+        elif line.startswith("# "):
+            comments += 1
+        elif line.strip():
+            return number + 1, lines[number:], separators, comments
+    return 1, [], separators, comments
 
 
 def _header(lines: list[str], separator: str) -> list[str]:

@@ -4,7 +4,7 @@ import ast
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +156,9 @@ class Row:
     split: str
 
 
-def rows_of(place: str, cells: Mapping[str, Any], columns: Columns, path: str) -> Iterator[Row]:
+def rows_of(
+    place: str, cells: Mapping[str, Any], columns: Columns, path: str, is_file: Callable[[str], bool]
+) -> Iterator[Row]:
     """The captions of one row of a table.
 
     Args:
@@ -164,6 +166,7 @@ def rows_of(place: str, cells: Mapping[str, Any], columns: Columns, path: str) -
         cells: text, or what JSON has: null (an empty cell), a list of captions, numbers as ids.
         columns: which cells to read.
         path: the file, for messages.
+        is_file: whether a name such as `dog#1`, without an ending, is the name of an image file.
 
     Raises:
         InputError: a cell is missing or of another type.
@@ -175,7 +178,7 @@ def rows_of(place: str, cells: Mapping[str, Any], columns: Columns, path: str) -
     own, split = (_name(cells, name, where) if name and name in cells else "" for name in (columns.id, columns.split))
     texts, listed = _texts(cells, columns, where)
     for number, text in enumerate(texts):
-        yield Row(place, _one_spelling(image), text, f"{own}#{number}" if own and listed else own, split)
+        yield Row(place, _one_spelling(image, is_file), text, f"{own}#{number}" if own and listed else own, split)
 
 
 def _name(cells: Mapping[str, Any], column: str, where: str) -> str:
@@ -223,12 +226,14 @@ def _as_list(value: Any, where: str) -> Any:
         raise InputError(f"{where}: begins like a list of captions but is not one: {text[:60]!r}") from None
 
 
-def _one_spelling(image: str) -> str:
+def _one_spelling(image: str, is_file: Callable[[str], bool]) -> str:
     """A relative path in normal form, so that one image has one name; other addresses unchanged.
 
     A path that leaves the root still leaves it and is refused by `below`.
-    `a.jpg#0` is how Flickr8k names a caption of a.jpg; `feats.npy#17` is a row of an array.
+    `a.jpg#0` is how Flickr8k names a caption of a.jpg; `feats.npy#17` is a row of an array. `dog#1` is a caption of
+    `dog` unless there is a file `dog#1` or `dog#1.jpg`.
     """
-    if numbered := _NUMBERED.fullmatch(image):
+    numbered = _NUMBERED.fullmatch(image)
+    if numbered and ("." in numbered[1] or not is_file(image)):
         image = numbered[1]
     return image if image.startswith(("/", "scene:")) or "://" in image else posixpath.normpath(image)

@@ -213,10 +213,13 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         (f'image,caption\na.jpg,"{"a dog " * 30_000}"\n', "line 2: field larger than field limit"),
         ("image,caption\n ,A dog\n", "line 2: image is empty"),
         (b"image,caption\na.jpg,A dog\nb.jpg,caf\xe9\n", "line 3: is not UTF-8 text"),
-        ("image,caption,id\na.jpg,A dog,1\nb.jpg,A cat,1\n", "line 3: caption id '1' appears twice"),
+        (
+            "image,caption,id\na.jpg,A dog,1\nb.jpg,A cat,1\n",
+            r"column 'id' \(line 3\): '1' is also the id of line 2; this column holds caption ids, so rename it if",
+        ),
         (
             "image,caption,split\na.jpg,A dog,held-out\n",
-            "line 2: unknown split 'held-out'; expected one of train, val, test",
+            "line 2: unknown split 'held-out' in column 'split'; expected one of train, val, test; rename or delete",
         ),
         (
             "image,caption,split\na.jpg,A dog,train\na.jpg,A cat,val\n",
@@ -224,11 +227,11 @@ def test_splits_are_drawn_by_image(tmp_path: Path) -> None:
         ),
         (
             "image,caption,split\na.jpg,A dog,train\nb.jpg,A cat,\n",
-            "line 3: has no split, and line 2 has one; give every line one, or none",
+            "line 3: column 'split' is empty in line 3 but not in line 2; fill it in every line, or rename or delete",
         ),
         (
             "image,caption,split\na.jpg,A dog,\nb.jpg,A cat,val\n",
-            "line 3: has a split, and line 2 has none; give every line one, or none",
+            "line 3: column 'split' is empty in line 2 but not in line 3; fill it in every line, or rename or delete",
         ),
         ('{"image": "a.jpg", "caption": "A dog"}\n{"image": "b', "line 2: is not JSON .* expected one object per line"),
         ('{"image": "a.jpg"}\n', "lacks 'caption'; found image"),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vse.config import knob
-from vse.data.reading import SplitNames, decode, drawn_split, notice
+from vse.data.image_files import is_image_file
+from vse.data.reading import WITHOUT_SPLITS, SplitNames, decode, drawn_split, notice
 from vse.data.records import Caption, Image, Records
 from vse.data.source import (
     DataLocation,
@@ -69,7 +70,8 @@ class Table(Source):
     def read(self) -> Records:
         """Records of the file. Raises InputError naming the line that is damaged or contradictory."""
         path = self._file()
-        builder, first, number, splits = RecordsBuilder(path), dict[str, Row](), Counter[str](), SplitNames(path)
+        builder, first, number = RecordsBuilder(path), dict[str, Row](), Counter[str]()
+        splits, ids, contents, repeated = SplitNames(path, column="split"), dict[str, str](), set[tuple[str, str]](), 0
         for row in self._rows(path, splits):
             where = f"{path}: {row.place}"
             before = first.setdefault(unicodedata.normalize("NFC", row.image), row)
@@ -82,10 +84,23 @@ class Table(Source):
                     f"{before.place}; all captions of an image must have the same split"
                 )
             image = before.image
+            if row.id and row.id in ids:
+                raise InputError(
+                    f"{path}: column 'id' ({row.place}): {row.id!r} is also the id of {ids[row.id]}; this column holds "
+                    "caption ids, so rename it if it holds image ids"
+                )
+            ids |= {row.id: row.place} if row.id else {}
+            if row.caption:
+                repeated += (image, row.caption) in contents
+                contents.add((image, row.caption))
             caption = row.id or f"{image}#{number[image]}"
             number[image] += 1
             builder.caption(Caption(caption, image, row.caption), where)
         splits.log()
+        if repeated:
+            what = "row repeats" if repeated == 1 else "rows repeat"
+            kept = "it is kept" if repeated == 1 else "they are kept"
+            notice(f"{path}: {repeated} {what} the image and caption of another row; {kept}")
         return builder.records(readable_name(stem(path), "table"), {"source": "table"})
 
     @classmethod
@@ -125,15 +140,18 @@ class Table(Source):
         columns = chooser.choose(listing.columns, path)
         notice(f"{path}: {len(listing.rows)} rows, {listing.form}, {encoding.upper()}; {columns}")
         for place, cells in listing.rows:
-            for row in rows_of(place, cells, columns, path):
+            for row in rows_of(place, cells, columns, path, lambda name: is_image_file(self.image_root, name)):
                 split = splits.split(row.split, f"{path}: {place}") if row.split else ""
                 yield replace(row, split=split)
 
     def _agree(self, row: Row, first: Row, where: str) -> None:
         """Raise InputError if only some lines have a split, or if none has and the shares leave no training images."""
         if bool(row.split) != bool(first.split):
-            one, other = ("a", "none") if row.split else ("no", "one")
-            raise InputError(f"{where}: has {one} split, and {first.place} has {other}; give every line one, or none")
+            empty, filled = (first.place, row.place) if row.split else (row.place, first.place)
+            raise InputError(
+                f"{where}: column 'split' is empty in {empty} but not in {filled}; fill it in every line, or "
+                f"{WITHOUT_SPLITS}"
+            )
         if not row.split and self.config.val + self.config.test >= 1:
             raise InputError(
                 f"data.val={self.config.val:g}, data.test={self.config.test:g}: must leave images to train on"

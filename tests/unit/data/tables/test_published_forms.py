@@ -79,7 +79,7 @@ FORMS: dict[str, Any] = {
     "Excel with a quoted sep": '"sep=,"\r\n' + written(),
     "Excel's Unicode text": b"\xff\xfe" + written(dialect="excel-tab").encode("utf-16-le"),
     "another separator that sep= says": "sep=^\n" + plain("^"),
-    "comments at the top": "# from a camera\n#, really\n\n" + written(),
+    "comments at the top": "# from a camera\n# , really\n\n" + written(),
     "a comment before a table without a header": "# image, caption\n" + lines(*(f"{i}\t{c}" for i, c in PAIRS)),
     "blank lines": "\n\n" + written().replace("\r\n", "\r\n\r\n") + "\n \n",
     "rows of separators alone": written() + ",\r\n , \r\n",

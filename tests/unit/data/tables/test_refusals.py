@@ -70,6 +70,8 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, str], str]] = {
         {"encoding": "latin-1"},
         r"line 2: byte 0x92 is a control character in Latin-1; set data\.encoding=cp1252",
     ),
+    "a spreadsheet": (b"PK\x03\x04\x14\0", {}, r"table: is a spreadsheet or zip archive; export it as CSV$"),
+    "an old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1", {}, "table: is a spreadsheet or zip archive; export it as CSV$"),
     "no such encoding": (b"", {"encoding": "latin-99"}, r"data\.encoding=latin-99: is unknown to Python"),
     "a codec that gives no text": (b"", {"encoding": "base64"}, r"data\.encoding=base64: is unknown to Python"),
     "a contradicting byte order mark": (
@@ -151,6 +153,38 @@ def test_numbers_behind_images_count_captions(tmp_path: Path, image: str) -> Non
     records = described(tmp_path, "image\tcaption\n" + "".join(f"{image}#{k}\tA dog {k}\n" for k in range(5)))
     assert [i.id for i in records.images] == [image]
     assert [c.id for c in records.captions] == [f"{image}#{k}" for k in range(5)]
+
+
+def test_a_number_may_belong_to_the_name_of_a_file(tmp_path: Path) -> None:
+    for name in ("dog#1.jpg", "a#1"):
+        (tmp_path / name).touch()
+    records = described(tmp_path, "image,caption\ndog#1,A dog\na#1,A cat\ncow#1,A cow\nb.jpg#1,A pig\n")
+    assert [i.id for i in records.images] == ["dog#1", "a#1", "cow", "b.jpg"]
+
+
+def test_only_lines_of_comments_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    records = described(tmp_path, "# photographs of 2024\n# by Ann\n#1.jpg,A dog\nb.jpg,A cat\n")
+    assert [i.id for i in records.images] == ["#1.jpg", "b.jpg"]
+    form = "2 rows, comma-separated without a header, after 2 comment lines, UTF-8; images in"
+    assert form in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ("a.jpg,A dog\na.jpg,A dog\n", "1 row repeats the image and caption of another row; it is kept"),
+        ("a.jpg,A dog\n./a.jpg,A dog\na.jpg,A dog\n", "2 rows repeat the image and caption of another row; they are"),
+        ("a.jpg,A dog\nb.jpg,A dog\na.jpg,A cat\n", ""),
+    ],
+)
+def test_repeated_rows_are_kept_with_a_notice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rows: str, line: str
+) -> None:
+    caplog.set_level("INFO")
+    assert len(described(tmp_path, f"image,caption\n{rows}").captions) == rows.count("\n")
+    assert len(caplog.messages) == 1 + bool(line)
+    assert line in caplog.messages[-1]
 
 
 def test_numbers_behind_arrays_are_rows(tmp_path: Path) -> None:
