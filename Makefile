@@ -16,6 +16,9 @@ export WORKSPACE VENV
 
 BIN := "$$VENV/bin/python"
 RUN := OMP_NUM_THREADS=1 $(BIN)
+# `requires-python` of pyproject.toml, checked before there is an environment of another Python, which pip would refuse
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+CHECK_PYTHON := { $(PYTHON) -c "$(SUPPORTED)" 2>/dev/null || { echo "make install: PYTHON=$(PYTHON) is not Python 3.11 to 3.13; name one, as in make install PYTHON=python3.12" >&2; exit 2; }; }
 PIP := $(BIN) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 # Containers often set this variable, and pip is told not to compile. With it, every process would compile torch, Ray and
 # MLflow again: a test run took a third longer and `import torch` nearly twice as long.
@@ -28,7 +31,7 @@ help:  ## this list
 
 install:  ## the virtual environment with all that jobs need
 	@test "$$VENV/.installed" -nt pyproject.toml && test "$$VENV/.installed" -nt constraints.txt || \
-	{ { test -x $(BIN) || $(PYTHON) -m venv "$$VENV"; } && $(PIP) -e . && touch "$$VENV/.installed"; }
+	{ { test -x $(BIN) || { $(CHECK_PYTHON) && $(PYTHON) -m venv "$$VENV"; }; } && $(PIP) -e . && touch "$$VENV/.installed"; }
 
 install-dev: install  ## ... and with all that tests need
 	@test "$$VENV/.installed-dev" -nt "$$VENV/.installed" || \

@@ -16,6 +16,9 @@ ODD = 'a b\'s "c" $HOME `d` %e'
 STUB = f"""#!{sys.executable}
 import json, os, shutil, sys
 from pathlib import Path
+if sys.argv[1] == "-c" and len(sys.argv) == 3:  # the version is checked
+    sys.version_info = tuple(map(int, os.environ.get("VERSION", "3.11").split(".")))
+    exec(sys.argv[2])
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(json.dumps(sys.argv) + "\\n")
 if sys.argv[1:3] == ["-m", "venv"]:
@@ -40,8 +43,8 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def make(checkout: Path, *arguments: str, **variables: str) -> tuple[str, list[list[str]]]:
-    """What make printed, and the calls of Python."""
+def make(checkout: Path, *arguments: str, refused: str = "", **variables: str) -> tuple[str, list[list[str]]]:
+    """What make printed, and the calls of Python. If `refused` is given, make fails with this line."""
     calls = checkout.parent / "calls"
     calls.unlink(missing_ok=True)
     names = {name: value for name, value in os.environ.items() if not re.match("MAKE|MFLAGS|VSE_|VENV|WORKSPACE", name)}
@@ -53,7 +56,8 @@ def make(checkout: Path, *arguments: str, **variables: str) -> tuple[str, list[l
         timeout=60,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode == 0) == (not refused), result.stderr
+    assert refused in result.stderr.splitlines() or not refused, result.stderr
     return result.stdout, [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
 
 
@@ -75,6 +79,17 @@ def test_an_environment_is_made_once(checkout: Path) -> None:
     assert make(checkout, "install-dev", *given)[1] == []
     os.utime(checkout / "constraints.txt", (4e9, 4e9))
     assert len(make(checkout, "install", *given)[1]) == 1
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.14"])
+def test_an_unsupported_python_is_refused_before_there_is_an_environment(checkout: Path, version: str) -> None:
+    required = re.search(r'^requires-python = "(.*)"$', (checkout / "pyproject.toml").read_text(), re.MULTILINE)
+    assert required is not None
+    assert required[1] == ">=3.11,<3.14"  # as in the Makefile
+    line = f"make install: PYTHON={checkout.parent}/stub is not Python 3.11 to 3.13; name one, as in make install "
+    assert make(checkout, "install", VERSION=version, refused=f"{line}PYTHON=python3.12")[1] == []
+    assert not (checkout / ".venv").exists()
+    assert len(make(checkout, "install", VERSION="3.13")[1]) == 2
 
 
 @pytest.mark.parametrize("target", ["evidence", "evidence-faults", "ui"])
