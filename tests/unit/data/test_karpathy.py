@@ -143,6 +143,13 @@ def test_finding_the_file(tmp_path: Path) -> None:
         Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
     with pytest.raises(InputError, match="cannot be read"):
         Karpathy(Karpathy.Config(root=str(tmp_path), file="x.json")).describe()
+    (tmp_path / "captions.csv").write_text("image,caption\na.jpg,A dog\n")
+    line = f"data.root={tmp_path}: this folder holds captions.csv; add data=table data.file=captions.csv"
+    with pytest.raises(InputError, match=f"^{line}$"):
+        Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
+    line = "data.file=captions.csv: is no JSON file of Karpathy's splits; add data=table"
+    with pytest.raises(InputError, match=f"^{line}$"):
+        Karpathy(Karpathy.Config(root=str(tmp_path), file="captions.csv")).describe()
     source = _source(tmp_path)
     (tmp_path / "dataset_other.json").write_text("{}")
     with pytest.raises(InputError, match="dataset_other"):

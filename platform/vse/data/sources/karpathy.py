@@ -16,10 +16,12 @@ from vse.data.source import (
     SourceConfig,
     inside,
     readable_name,
+    recognise,
     stem,
 )
 from vse.errors import InputError
 from vse.registry import register
+from vse.storage.folder import Folder
 
 
 @register("source", "karpathy")
@@ -57,7 +59,7 @@ class Karpathy(Source):
         """Records of the file. Raises InputError naming the entry that is damaged or incomplete."""
         path = self._file()
         builder, splits, entries = RecordsBuilder(path), SplitNames(path, "restval"), list[_Entry]()
-        for number, item in enumerate(field(read_json(path), "images", list, path)):
+        for number, item in enumerate(field(self._content(path), "images", list, path)):
             where = f"{path}: images[{number}]"
             split = splits.split(field(item, "split", str, where), where)
             if split != "restval" or self.config.restval:
@@ -89,15 +91,38 @@ class Karpathy(Source):
         images = isinstance(location.json.get("images"), list) and "annotations" not in location.json
         return bool(location.named("dataset_*.json")) or images
 
+    def _content(self, path: str) -> Any:
+        try:
+            return read_json(path)
+        except InputError:
+            if not path.partition("?")[0].lower().endswith(".json") and (other := _other_source(path)):
+                name = f"data.file={self.config.file}"
+                raise InputError(f"{name}: is no JSON file of Karpathy's splits; add data={other[0]}") from None
+            raise
+
     def _file(self) -> str:
         root = self.folder()
         if self.config.file:
             return inside(root, self.config.file)
         names = DataLocation(root).named("dataset_*.json")
         if len(names) != 1:
+            if not names and (other := _other_source(root.uri)):
+                name, keys = other
+                table = Folder.of_file(keys["file"])[1] if "file" in keys else ""
+                holds = f"{table}; add data={name} data.file={table}" if table else f"another format; add data={name}"
+                raise InputError(f"data.root={root}: this folder holds {holds}")
             listed = ", ".join(names) or "none"
             raise InputError(f"data.root={root}: expected one dataset_*.json, found {listed}; name it with data.file")
         return root.address(names[0])
+
+
+def _other_source(address: str) -> tuple[str, dict[str, str]] | None:
+    """The source that reads a folder or file, and its keys; None if it is this one or nothing is recognised."""
+    try:
+        name, keys = recognise(address)
+    except InputError:
+        return None
+    return None if name == "karpathy" else (name, keys)
 
 
 @dataclass(frozen=True, slots=True)
