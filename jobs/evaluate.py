@@ -28,7 +28,11 @@ from vse.workspace.provenance import run_tags
 class EvaluateOptions:
     """Keys of this job."""
 
-    run: tuple[str, ...] = knob((), "folder below runs/; several are ensembled by the mean of their similarities")
+    run: tuple[str, ...] = knob(
+        (),
+        "name of a folder below runs/, or a path that a job printed; several are ensembled by the mean of their "
+        "similarities",
+    )
     tasks: tuple[str, ...] = TASKS
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 

@@ -26,7 +26,7 @@ class ModelOptions:
 class RegisterOptions:
     """Keys of this job."""
 
-    run: str = knob("", "name of a folder below runs/")
+    run: str = knob("", "name of a folder below runs/, or a path that a job printed")
     alpha: float | None = knob(None, "weight of u_sent if the family has it; default: as configured", low=0, high=1)
     registry: ModelOptions = field(default_factory=ModelOptions)
     card: CardOptions = field(default_factory=CardOptions)

@@ -157,6 +157,8 @@ WRONG = {
     "workers": (["train.workers=64"], "train.workers=64: needs 64 CPUs, but this machine has"),
     "preset": (["--preset", "univse"], "preset 'univse': unknown; did you mean univse_"),
     "pair": (["optim.lr"], "optim.lr: expected key=value"),
+    "space": (["data.root=/My", "Photos"], 'Photos: expected key=value; quote a value with spaces ("key=a value")'),
+    "word": (["vsepp_small"], "vsepp_small: expected key=value; did you mean --preset vsepp_small?"),
     "twice": (["seed=1", "seed=2"], "seed: given twice"),
     "component": (["objective=infonse"], "objective"),
     "vectors": (["text.word_vectors=absent.vec"], "absent.vec: no such file of word vectors"),

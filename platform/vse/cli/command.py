@@ -215,7 +215,8 @@ def _read(
     parser.add_argument("--workspace", metavar="URI", help="where results go (else $VSE_WORKSPACE, else ./workspace)")
     parser.add_argument("--tracking", metavar="URI", help="MLflow (else $MLFLOW_TRACKING_URI, else the workspace)")
     if default_preset is not None:
-        parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help="run configuration")
+        default = f"run configuration (default: {default_preset}; names are listed below)"
+        parser.add_argument("--preset", metavar="NAME|FILE.json", default=default_preset, help=default)
     parser.add_argument("--dry-run", action="store_true", help="validate the request and print the plan; write nothing")
     parser.add_argument(
         "changes",
@@ -232,7 +233,7 @@ def _read(
         from vse import presets as shipped  # after the arguments are known to make sense
 
         presets = shipped
-    typed = _pairs(arguments.changes, _repeated_keys(options) if options is not None else ())
+    typed = _pairs(arguments.changes, options, presets.names() if presets is not None else ())
 
     def build(preset: str | None, changes: Mapping[str, Any]) -> Request:
         request = _request(job, arguments, preset, changes, default_preset, options, presets)
@@ -350,17 +351,17 @@ def _load(chosen: str, default_preset: str, options: Any, presets: Presets) -> t
     return loaded, options, set(configuration.spelled_out(base, configuration.dotted(data)))
 
 
-def _repeated_keys(options: Any) -> frozenset[str]:
-    return frozenset(key for key, spec, _, _ in configuration.walk(options) if spec.metadata.get("repeated"))
-
-
-def _pairs(tokens: Iterable[str], repeated: Container[str]) -> dict[str, str | list[str]]:
+def _pairs(tokens: Iterable[str], options: Any, presets: Container[str]) -> dict[str, str | list[str]]:
     """Key -> value; of keys that may be given several times, the list of all values."""
+    keys = configuration.walk(options) if options is not None else ()
+    repeated = {key for key, spec, _, _ in keys if spec.metadata.get("repeated")}
     changes: dict[str, Any] = {}
     for token in tokens:
         key, equals, value = token.partition("=")
+        if token in presets:
+            raise InputError(f"{token}: expected key=value; did you mean --preset {token}?")
         if not equals or not key:
-            raise InputError(f"{token}: expected key=value; see --help")
+            raise InputError(f'{token}: expected key=value; quote a value with spaces ("key=a value"); see --help')
         if key in repeated:
             changes.setdefault(key, []).append(value)
         elif key in changes:

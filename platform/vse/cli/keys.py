@@ -85,7 +85,7 @@ def help_lines(config: Any) -> list[str]:
         if "kind" in spec.metadata:
             kind = " or ".join(registry.names(spec.metadata["kind"]))
         if spec.metadata.get("below"):
-            kind = "a string, and keys below"
+            kind, value = "a string, and keys below", value or ""
         if spec.metadata.get("repeated"):
             kind = "a string; may be given several times"
         lines.append(f"  {key}={json.dumps(_six_digits(value))}  [{kind}] {spec.metadata.get('doc', '')}".rstrip())

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class SearchOptions:
     """Keys of the job."""
 
-    run: str = knob("", "name of a folder below runs/")
+    run: str = knob("", "name of a folder below runs/, or a path that a job printed")
     text: tuple[str, ...] = knob((), "sentence to find images for", repeated=True)
     texts: str = knob("", "file of sentences, one per line", reads="file")
     image: str = knob("", "picture file, or id of an image of the data set, to find captions for instead")

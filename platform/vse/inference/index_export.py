@@ -29,7 +29,7 @@ INDEXES = ("flat", "ivf")
 class IndexOptions:
     """Keys of the job."""
 
-    run: str = knob("", "name of a folder below runs/")
+    run: str = knob("", "name of a folder below runs/, or a path that a job printed")
     split: str = knob("test", "split of the run's data set to export")
     images: str = knob("", "folder of pictures, at any depth, to export instead of a split", reads="folder")
     index: tuple[str, ...] = knob(INDEXES, "FAISS indexes to write next to the tables; empty: none", choices=INDEXES)

@@ -33,7 +33,7 @@ EXAMPLES = ("A dog runs.", "two children aren't playing")
 class OnnxOptions:
     """Keys of the job."""
 
-    run: str = knob("", "name of a folder below runs/")
+    run: str = knob("", "name of a folder below runs/, or a path that a job printed")
     towers: tuple[str, ...] = knob(
         ("features", "text"),
         "what is exported: images from features of the backbone, images from pixels, captions",

@@ -39,7 +39,9 @@ TOGETHER, APART = "together", "apart"
 class CompareOptions:
     """Keys of the job."""
 
-    runs: tuple[str, ...] = knob((), "names of folders below runs/; the others are compared with the first")
+    runs: tuple[str, ...] = knob(
+        (), "names of folders below runs/, or paths that jobs printed; the others are compared with the first"
+    )
     seeds: str = knob(
         TOGETHER, "runs that differ only in their seed are one system, or one system each", choices=(TOGETHER, APART)
     )

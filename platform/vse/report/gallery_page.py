@@ -48,7 +48,7 @@ TO_IMAGE, TO_CAPTION = "sentence to images", "image to sentences"
 class GalleryOptions:
     """Keys of this job."""
 
-    runs: tuple[str, ...] = knob((), "names of folders below runs/, next to each other")
+    runs: tuple[str, ...] = knob((), "names of folders below runs/, or paths that jobs printed, next to each other")
     query: tuple[str, ...] = knob((), "ids of images or captions to show")
     draw: int = knob(4, "queries drawn at random in each direction", low=0)
     draw_seed: int = knob(0, "seed of the random queries", low=0)

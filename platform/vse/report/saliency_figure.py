@@ -33,12 +33,12 @@ SALIENCY, MAPS, NUMBERS = "saliency.png", "maps.png", "saliency.json"
 class SaliencyFigureOptions:
     """Keys of this job."""
 
-    runs: tuple[str, ...] = knob((), "names of folders below runs/, next to each other")
+    runs: tuple[str, ...] = knob((), "names of folders below runs/, or paths that jobs printed, next to each other")
     image: str = knob("", "picture file, or id of an image of the first run's data set")
     caption: tuple[str, ...] = knob(
         (),
-        "sentence; of several, others are compared with the first. Default for an image of the data set: its first "
-        "caption with an adversary of each attack",
+        "sentence to explain; further ones are compared with the first. Default for an image of the data set: its "
+        "first caption with an adversary of each attack",
         repeated=True,
     )
     phrase: tuple[str, ...] = knob(

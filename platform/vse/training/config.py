@@ -110,7 +110,7 @@ class TrainConfig:
     finetune: bool = knob(False, "train the backbone too, on pixels; it starts from features.backbone")
     warm_start: str = knob(
         "",
-        "run of this workspace, with the same model and text, whose weights are the first ones",
+        "run of this workspace, with the same model and text, whose weights initialise the model",
         only="finetune=true",
     )
     backbone_rate: float = knob(

@@ -170,6 +170,19 @@ def test_a_key_of_sentences_is_given_once_for_each(capsys: pytest.CaptureFixture
     assert "top: given twice, as 1 and 2" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "line"),
+    [
+        (["sweep.warm_start=/My", "Photos"], 'Photos: expected key=value; quote a value with spaces ("key=a value")'),
+        (["=3"], "=3: expected key=value; quote a value"),
+        (["long"], "long: expected key=value; did you mean --preset long?"),
+    ],
+)
+def test_a_word_that_is_no_setting(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*argv) == (2, None)
+    assert capsys.readouterr().err.startswith(f"demo: {line}")
+
+
 @pytest.mark.process
 def test_a_file_in_a_bucket_is_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
     with s3.server() as place:
@@ -241,6 +254,7 @@ def test_help_lists_every_key_with_type_and_default(capsys: pytest.CaptureFixtur
     assert (status, request) == (0, None)
     for line in ("optim.lr=0.0002  [a number] learning rate", "epochs=30  [an integer]", "sweep.seeds=3", "tiny long"):
         assert line in told
+    assert "run configuration (default: tiny; names are listed below)" in " ".join(told.split())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

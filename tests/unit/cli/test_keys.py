@@ -12,9 +12,10 @@ from tests.levels import slow_but
 from tests.unit.write_job_keys import COMPLETION_FILE, FILE, JOBS, as_json, completion_as_json, declared
 from vse import registry
 from vse.cli import command
-from vse.cli.keys import has_key
+from vse.cli.keys import has_key, help_lines
 from vse.config import A_KEY_OF, flatten
 from vse.presets import names, preset
+from vse.stages.measuring.options import MeasureOptions
 from vse.training.config import RunConfig
 
 ALIKE = ("sweep_lambda", "sweep_margin")  # have the keys of sweep_eta
@@ -173,3 +174,9 @@ def test_a_key_is_not_told_twice(jobs: Mapping[str, Mapping[str, Any]], capsys: 
     assert "optim.lr?" not in this.told("optim.lrr=fast")
     jobs_with_it = "jobs/compare.py, jobs/evaluate.py, jobs/show_gallery.py"
     assert this.told("measure.splits=test") == f"measure.splits: no such key; {A_KEY_OF} {jobs_with_it}"
+
+
+def test_a_key_with_keys_below_is_shown_as_an_empty_string() -> None:
+    (line,) = [line for line in help_lines(MeasureOptions()) if line.startswith("  on=")]
+    assert line.startswith('  on=""  [a string, and keys below] other data than the run\'s, by folder or file')
+    assert ".path" not in line

@@ -78,8 +78,8 @@ class SharedOptions:
     on: tuple[str, ...] = below(
         "path",
         "other data than the run's, by folder or file (jWAE, Tables 5 and 6), with measure.on.source=NAME if the "
-        "source is ambiguous and other keys of the source; without "
-        "measure.on.path, these keys change the run's own data",
+        "source is ambiguous and other keys of the source; without a folder or file, these keys change the run's own "
+        "data",
     )
     adversaries: AdversaryWords = field(default_factory=AdversaryWords)
     selection: Selection = field(default_factory=Selection)
