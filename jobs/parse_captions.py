@@ -11,7 +11,7 @@ from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import cluster_of, set_up_logging
 from vse.config import knob
 from vse.stages.describe import describe, of_data
-from vse.stages.parse import check_parser, language_fingerprint, parse_captions, parser_of
+from vse.stages.parse import check_parser, language_fingerprint, not_english, parse_captions, parser_of
 from vse.workspace.layout import Workspace, dataset_name
 
 
@@ -59,7 +59,9 @@ def plan(request: Request) -> Iterable[str]:
     """Say what would be parsed with what."""
     parser = request.config.text.parser
     check_parser(request.config)
-    yield from of_data(registry.build("source", request.config.data).describe())
+    records = registry.build("source", request.config.data).describe()
+    yield from of_data(records)
+    yield from filter(None, [not_english(records, parser)])
     yield f"parser {parser.pipeline}, language fingerprint {language_fingerprint(parser)}"
 
 

@@ -29,7 +29,7 @@ from vse.stages.extract import (
     images_to_extract,
     kept_features,
 )
-from vse.stages.parse import parser_of
+from vse.stages.parse import not_english, parser_of
 from vse.stages.pipeline import check
 from vse.storage import user_files as named_files
 from vse.storage.files import local_path
@@ -80,7 +80,9 @@ def check_training(
     records = trainable(registry.build("source", config.data).describe(), splits)
     if kept_features(config, place, records, outputs) is None:
         check_features(config, records, outputs, place)
-    warnings = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)))
+    is_parsed = parsed or family_inputs(config).components or adversaries_wanted(config) is not None
+    foreign = not_english(records, parser_of(config)) if is_parsed else ""
+    warnings = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)), foreign)
     yield from filter(None, warnings)
     yield from planned_coverage(config, records)
     yield from of_data(records)

@@ -53,3 +53,13 @@ def test_a_dry_run_refuses_images_as_extraction_does(tmp_path):
     pictures(tmp_path, "0.png", "9.png")
     (tmp_path / "8.HEIC").write_bytes((tmp_path / "1.png").read_bytes())
     assert dry_run(config)[-1] == f"1 image file in {tmp_path} is not in the table"
+
+
+@pytest.mark.parametrize(("name", "warnings"), [("univse_tiny", 1), ("vsepp_tiny", 0)])
+def test_a_dry_run_warns_of_captions_that_are_not_english_if_they_are_parsed(tmp_path, name, warnings):
+    rows = [f"{k}.png,Ein Hund läuft am Strand,{'val' if k else 'train'}" for k in range(2)]
+    (tmp_path / "fotos.csv").write_text("\n".join(["image,caption,split", *rows]))
+    pictures(tmp_path, "0.png", "1.png")
+    lines = dry_run(override(preset(name), {"data": "table", "data.file": str(tmp_path / "fotos.csv")}))
+    assert sum("the parser en_vse, the attacks and the lexicon are for English" in line for line in lines) == warnings
+    assert not [line for line in dry_run(preset(name)) if "for English" in line]  # rendered scenes

@@ -6,7 +6,7 @@ import pytest
 from vse.data.records import Caption, Image, Records
 from vse.errors import StorageError
 from vse.stages import parse as parsing
-from vse.stages.parse import language_fingerprint, parse_captions, parse_texts, parse_texts_to
+from vse.stages.parse import language_fingerprint, not_english, parse_captions, parse_texts, parse_texts_to
 from vse.storage.folder import Folder
 from vse.text.components import extract
 from vse.text.corpus import Language
@@ -40,6 +40,20 @@ def parsed(monkeypatch):
     monkeypatch.setattr(Parser, "parse_all", counting)
     monkeypatch.setattr(parsing, "SHARD_TEXTS", 4)
     return given
+
+
+@pytest.mark.parametrize(("text", "warned"), [("Ein Hund läuft am Strand", True), ("A dog on the beach", False)])
+def test_captions_that_are_not_english_are_warned_of(tmp_path, caplog, text, warned):
+    german = Records("fotos", (Image("a", "a.jpg", "train"),), (Caption("c", "a", text),), {})
+    parse_captions(german, CONFIG, Workspace.open(str(tmp_path)))
+    lines = [message for message in caplog.messages if "for English" in message]
+    assert len(lines) == warned
+    if warned:
+        assert lines[0].startswith("warning: data set 'fotos': fewer than a fifth of the captions contain English")
+        assert "vsepp_flickr8k" in lines[0]
+        assert "tasks=retrieval" in lines[0]
+        assert "text.parser.pipeline" in lines[0]
+    assert not not_english(german, Parser.Config(pipeline="de_core_news_sm"))
 
 
 def test_every_distinct_caption_is_parsed_once_and_only_once(records, tmp_path, parsed):
