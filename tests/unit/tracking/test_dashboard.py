@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ray.dashboard.modules.reporter.reporter_agent import METRICS_GAUGES
+from ray.dashboard.modules.reporter.reporter_agent import CLUSTER_TAG_KEYS, METRICS_GAUGES
 
 from vse.tracking.prometheus import GAUGES
 
@@ -54,9 +54,11 @@ def test_labels_are_those_of_the_gauges() -> None:
     for name, labels in metrics(QUERIES):
         if (own := name.removeprefix("ray_")) in GAUGES:
             assert set(labels) <= set(GAUGES[own][1]), name
-            assert labels.get("state", "running") in STATES
+            assert set(labels.get("state", "running").split("|")) <= STATES
     for query in QUERIES:
-        tags = {tag for name, _ in metrics([query]) for tag in GAUGES.get(name.removeprefix("ray_"), ("", ()))[1]}
+        names = {name.removeprefix("ray_") for name, _ in metrics([query])}
+        tags = {tag for name in names for tag in GAUGES.get(name, ("", ()))[1]}
+        tags |= {tag for tag in CLUSTER_TAG_KEYS if any(name.startswith("cluster_") for name in names)}
         grouped = {label for by in re.findall(r"by \(([^)]*)\)", query) for label in by.split(", ")}
         if tags:
             assert grouped <= tags, query
@@ -65,6 +67,10 @@ def test_labels_are_those_of_the_gauges() -> None:
 SWEEP = 'ray_vse_trials{of="s", state="running"}'
 WAITING = 'ray_vse_trials{of="s", state="waiting"}'
 RATE = 'ray_vse_images_per_second{of="s", stage="train"}'
+BUSY = 'ray_cluster_active_nodes{node_type="gpu", SessionName="s"}'
+IDLE = 'ray_cluster_idle_nodes{node_type="gpu", SessionName="s"}'
+STARTING = 'ray_cluster_pending_nodes{node_type="gpu", SessionName="s"}'
+MEMORY = 'ray_node_mem_total{ip="a", SessionName="s"}'
 SERIES: dict[str, tuple[dict[str, str], dict[int, set[str]]]] = {  # values of each minute; alerts after minutes
     "works": ({SWEEP: "2x100", RATE: "80+1x100"}, {19: set(), 60: set()}),
     "hangs at minute 30": ({SWEEP: "2x100", RATE: "80+1x30 110x70"}, {40: set(), 52: {"StalledSweep"}}),
@@ -74,18 +80,43 @@ SERIES: dict[str, tuple[dict[str, str], dict[int, set[str]]]] = {  # values of e
     "a failed trial": ({'ray_vse_trials{of="s", state="failed"}': "0x10 1x90"}, {5: set(), 12: {"FailedTrials"}}),
     "spool": ({"ray_vse_spooled_runs": "3x10 9x90"}, {30: set(), 42: {"FullSpool"}}),
     "spool that drains": ({"ray_vse_spooled_runs": "9x20 0 9x79"}, {45: set()}),
+    "ends": ({SWEEP: "2x20 0 stale", WAITING: "3x10 0x10 stale", RATE: "80+1x21 stale"}, {40: set(), 60: set()}),
+    "ends too early": (
+        {SWEEP: "2x20 stale", WAITING: "3x20 stale", RATE: "80+1x20 stale"},
+        {25: set(), 32: {"JobEnded"}, 79: {"JobEnded"}, 99: set()},
+    ),
+    "is continued": (
+        {f'{SWEEP[:-1]}, WorkerId="a"}}': "2x20 stale", f'{SWEEP[:-1]}, WorkerId="b"}}': "_x25 2x20 0 stale"},
+        {32: set(), 50: set(), 70: set()},
+    ),
     "node lost": (
-        {'ray_node_mem_total{ip="a"}': "8x100", 'ray_node_mem_total{ip="b"}': "8x20 stale", WAITING: "1x100"}
-        | {SWEEP: "1x100", RATE: "80+1x100"},
+        {MEMORY: "8x100", BUSY: "2x20 1x79", WAITING: "1x100", SWEEP: "1x100", RATE: "80+1x100"},
         {22: set(), 30: {"NodeLeftOut"}, 99: set()},
     ),
-    "node released": (
-        {'ray_node_mem_total{ip="a"}': "8x100", 'ray_node_mem_total{ip="b"}': "8x20 stale", SWEEP: "1x100"}
-        | {RATE: "80+1x100"},
-        {30: set()},
+    "the only node lost": (
+        {MEMORY: "8x100", BUSY: "1x20 stale", WAITING: "1x100", SWEEP: "1x100", RATE: "80+1x100"},
+        {22: set(), 30: {"NodeLeftOut"}, 99: set()},
+    ),
+    "node released": ({MEMORY: "8x100", BUSY: "2x20 1x79", SWEEP: "1x100", RATE: "80+1x100"}, {30: set()}),
+    "idle node of another type released": (
+        {MEMORY: "8x100", BUSY: "1x100", WAITING: "1x100", SWEEP: "1x100", RATE: "80+1x100"}
+        | {BUSY.replace("gpu", "cpu"): "1x20 stale", IDLE.replace("gpu", "cpu"): "_x20 1x5 stale"},
+        {23: set(), 27: set(), 30: set(), 60: set()},
+    ),
+    "node idle between two trials": (
+        {MEMORY: "8x100", BUSY: "2x20 1 2x78", IDLE: "_x20 1 stale", SWEEP: "1x100", RATE: "80+1x100"}
+        | {WAITING: "1x100"},
+        {22: set(), 30: set()},
+    ),
+    "nodes of an earlier cluster": (
+        {MEMORY: "_x30 8x70", BUSY.replace('"s"', '"r"'): "4x20 stale", BUSY: "_x30 1x70", WAITING: "_x30 1x70"}
+        | {SWEEP: "_x30 1x70", RATE: "80+1x100"},
+        {40: set(), 60: set()},
     ),
     "metrics unreadable": ({'up{job="ray", instance="a"}': "1x10 0x90"}, {12: set(), 17: {"NodeWithoutMetrics"}}),
-    "no start": ({'ray_cluster_failed_nodes{node_type="gpu"}': "0 2x99"}, {5: set(), 12: {"NodeFailedToStart"}}),
+    "no start": ({STARTING: "_x5 1x95"}, {20: set(), 27: {"NodeDoesNotStart"}}),
+    "starts": ({STARTING: "_x5 1x15 stale"}, {20: set(), 27: set()}),
+    "nodes left": ({'ray_cluster_failed_nodes{node_type="gpu"}': "0 2x99"}, {12: set(), 60: set()}),
     "disk": ({'ray_node_disk_utilization_percentage{ip="a"}': "80x10 95x90"}, {15: set(), 22: {"DiskAlmostFull"}}),
 }
 
@@ -105,6 +136,26 @@ def test_prometheus_reads_all_queries(tmp_path: Path) -> None:
     (tmp_path / "panels.yaml").write_text(json.dumps({"groups": [{"name": "panels", "rules": panels}]}))
     assert f"{len(panels)} rules found" in promtool("check", "rules", str(tmp_path / "panels.yaml"))
     assert f"{len(rules())} rules found" in promtool("check", "rules", str(FOLDER / "alerts.yaml"))
+
+
+def test_the_head_has_the_rules_that_its_configuration_names() -> None:
+    """A list of rules that matches no file is no error for Prometheus."""
+    named = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())["rule_files"]
+    assert named == ["alerts.yaml"]
+    for file in ("cluster.yaml", "cluster-onprem.yaml"):
+        assert yaml.safe_load((ROOT / file).read_text())["file_mounts"]["~/vse/monitoring"] == FOLDER.name
+    assert "--config.file=vse/monitoring/prometheus.yaml" in PAGE.read_text()
+
+
+@pytest.mark.process
+def test_prometheus_reads_its_configuration(tmp_path: Path) -> None:
+    text = (FOLDER / "prometheus.yaml").read_text()
+    (tmp_path / "alerts.yaml").write_text((FOLDER / "alerts.yaml").read_text())
+    in_full = re.sub(r"^# (?=alerting|remote_write| )", "", text, flags=re.MULTILINE)
+    for name, each in (("as_it_is", text), ("in_full", in_full)):
+        (tmp_path / f"{name}.yaml").write_text(each)
+        assert "1 rule files found" in promtool("check", "config", str(tmp_path / f"{name}.yaml"))
+    assert {"alerting", "remote_write"} <= set(yaml.safe_load((tmp_path / "in_full.yaml").read_text()))
 
 
 @pytest.mark.process
