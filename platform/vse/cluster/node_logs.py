@@ -14,8 +14,7 @@ from pathlib import Path
 from vse.cluster.liveness import RAY, is_up, session_of
 from vse.errors import InputError
 from vse.storage.folder import Folder
-from vse.workspace.layout import Workspace
-from vse.workspace.redaction import redact_text
+from vse.workspace.redaction import redact_log
 
 EVERY = 60.0  # seconds; a spot instance ends 120 s after its notice
 LARGEST = 64 * 2**20  # bytes at the end of a file that are kept
@@ -32,6 +31,14 @@ class CopiedFile:
     written: float
     at: float
     pause: float = 0.0
+
+
+def logs_of(workspace: str, session: str, host: str) -> Folder:
+    """logs/<session>/<host> in the workspace: what Ray wrote on a node.
+
+    This process runs on every node next to Ray, so it does without `Workspace`, which would import torch.
+    """
+    return Folder.open(workspace).child("logs", session, host)
 
 
 def copy_logs(session: Path, folder: Folder, copied: dict[str, CopiedFile], *, now: float, last: bool = False) -> int:
@@ -60,18 +67,13 @@ def copy_logs(session: Path, folder: Folder, copied: dict[str, CopiedFile], *, n
                 if (left := state.st_size - LARGEST) > 0:
                     stream.seek(left)
                     stream.readline()  # a line without its beginning may hide a credential from redaction
-                folder.write_bytes(name, _redacted(stream.read(LARGEST)))
+                folder.write_bytes(name, redact_log(stream.read(LARGEST)))
         except (OSError, InputError):
             continue
         pause = min(SELDOM, 2 * before.pause if before and before.pause else EVERY) if state.st_size > LONG else 0.0
         copied[name] = CopiedFile(state.st_size, state.st_mtime, now, pause)
         count += 1
     return count
-
-
-def _redacted(data: bytes) -> bytes:
-    """A log without credentials; bytes that are not UTF-8 stay."""
-    return redact_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
@@ -83,7 +85,7 @@ def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     session = session_of(ray)
     session.chmod(0o700)  # Ray makes it readable by everybody on the machine
-    folder = Workspace.open(workspace).logs(session.name, socket.gethostname())
+    folder = logs_of(workspace, session.name, socket.gethostname())
     copied: dict[str, CopiedFile] = {}
     try:
         while is_up(session / "sockets" / "raylet"):

@@ -120,10 +120,6 @@ class Workspace:
         """comparisons/<name>: differences of runs from the first of them."""
         return self._at("comparisons", name)
 
-    def logs(self, session: str, host: str) -> Folder:
-        """logs/<session>/<host>: what Ray wrote on a node of a cluster."""
-        return self._at("logs", session, host)
-
     def existing(self, kind: str, name: str, key: str) -> Folder:
         """The folder `kind`/`name`, such as runs/x, that the user named by `key`.
 

@@ -148,3 +148,12 @@ def test_it_ends_with_the_machine(session: Path, raylet: socket.socket, tmp_path
             process.kill()
     assert is_up(session / "sockets" / "raylet")
     assert kept.read_bytes().endswith(b"the end")
+
+
+@pytest.mark.process
+def test_it_imports_nothing_large() -> None:
+    """It runs on every node next to Ray; a container of Kubernetes has little memory for it."""
+    code = "import sys, vse.cluster.node_logs; print(*sorted({'torch', 'ray', 'numpy'} & set(sys.modules)))"
+    environment = os.environ | {"PYTHONPATH": str(Path(node_logs.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

@@ -13,7 +13,7 @@ import yaml
 
 from tests import s3
 from tests.levels import slow_but
-from vse.workspace.layout import Workspace
+from vse.cluster.node_logs import logs_of
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNT = "123456789012"
@@ -65,7 +65,7 @@ def test_the_bucket_is_made_once_and_what_is_old_goes(command: str, tmp_path: Pa
 def test_logs_go_from_where_they_are_kept() -> None:
     config = yaml.safe_load((ROOT / "cluster.yaml").read_text())
     assert any("VSE_WORKSPACE=s3://$VSE_BUCKET/workspace'" in command for command in config["setup_commands"])
-    assert Workspace.open("s3://b/workspace").logs("session", "host").uri == "s3://b/workspace/logs/session/host"
+    assert logs_of("s3://b/workspace", "session", "host").uri == "s3://b/workspace/logs/session/host"
 
 
 def test_a_bucket_of_another_account_is_never_used(command: str) -> None:
