@@ -24,6 +24,18 @@ VERSION = "1.7.0"  # of KubeRay, whose fields kuberay.json lists
 GPU = "nvidia.com/gpu"
 _KINDS = ("RayCluster", "RayJob")
 _PINNED = re.compile(r"@sha256:[0-9a-f]{64}$|:(?!latest$)[\w][\w.-]*$")
+_GKE_SPOT = "cloud.google.com/gke-spot"
+_SPOT_NODES = (  # labels of spot nodes
+    (LIFECYCLE, "spot"),
+    (_GKE_SPOT, "true"),
+    ("eks.amazonaws.com/capacityType", "SPOT"),
+    ("karpenter.sh/capacity-type", "spot"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+)
+_WITHOUT_TAINT = ("eks.amazonaws.com/capacityType", "karpenter.sh/capacity-type")  # spot nodes there have none
+_UNDISTURBED = "karpenter.sh/do-not-disrupt"
+_SESSIONS = "/tmp/ray"
+_UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _SECRET_NAME = re.compile(r"SECRET|PASSWORD|TOKEN|ACCESS_KEY", re.IGNORECASE)
 
 
@@ -145,6 +157,8 @@ def _cluster(spec: Mapping[str, Any], ray_version: str, constraints: str) -> Ite
         yield "autoscalerOptions.version: not v2, the only autoscaler that places work by labels"
     if not part(spec, "autoscalerOptions").get("idleTimeoutSeconds"):
         yield "autoscalerOptions.idleTimeoutSeconds: missing, so a worker leaves after one idle minute"
+    if _SESSIONS not in [each.get("mountPath") for each in _mappings(part(spec, "autoscalerOptions"), "volumeMounts")]:
+        yield f"autoscalerOptions.volumeMounts: {_SESSIONS} of the head is missing, so its monitor.log is not copied"
     if part(spec, "authOptions").get("mode") != "token":
         yield "authOptions.mode: not token, so any process that reaches the head can run code"
 
@@ -156,8 +170,14 @@ def _head(head: Mapping[str, Any]) -> Iterator[str]:
         yield f'head: num-cpus is {cpus}, not "0"; tasks would compete with the jobs\' drivers for its memory'
     if _gpus(head) or params.get("num-gpus", "0") != "0":
         yield "head: must offer no GPU"
-    if part(head, "labels").get(LIFECYCLE) == "spot":
+    template = part(head, "template")
+    pod = part(template, "spec")
+    if part(head, "labels").get(LIFECYCLE) == "spot" or _selects_spot(pod) or _tolerates_spot(pod):
         yield "head: must not be on a spot node"
+    if not part(pod, "nodeSelector") and not part(pod, "affinity"):
+        yield "head: neither nodeSelector nor affinity, so it may start on a spot node"
+    if part(part(template, "metadata"), "annotations").get(_UNDISTURBED) != "true":
+        yield f'head: the annotation {_UNDISTURBED}: "true" is missing, so Karpenter may move the pod, which ends jobs'
     environment = _environment(container)
     if not str(environment.get("MLFLOW_TRACKING_URI")).startswith("http"):
         yield "head: MLFLOW_TRACKING_URI is not set to an address, so jobs would not find the server"
@@ -169,6 +189,16 @@ def _open_ports(head: Mapping[str, Any]) -> Iterator[str]:
         yield f"head: serviceType {head.get('serviceType')} opens the head to others; use ClusterIP and port-forward"
     if head.get("enableIngress"):
         yield "head: enableIngress opens the dashboard to others; use kubectl port-forward"
+
+
+def _selects_spot(pod: Mapping[str, Any]) -> bool:
+    selector = part(pod, "nodeSelector")
+    return any(selector.get(key) == value for key, value in _SPOT_NODES)
+
+
+def _tolerates_spot(pod: Mapping[str, Any]) -> bool:
+    tolerations = _mappings(pod, "tolerations")
+    return any(str(each.get("value")).lower() == "spot" or each.get("key") == _GKE_SPOT for each in tolerations)
 
 
 def _worker(name: str, group: Mapping[str, Any]) -> Iterator[str]:
@@ -190,10 +220,11 @@ def _worker(name: str, group: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: requests and limits of {GPU} differ, which Kubernetes refuses"
     if not part(pod, "nodeSelector") and not part(pod, "affinity"):
         yield f"{name}: neither nodeSelector nor affinity, so it may start on any node"
-    if market == "spot" and LIFECYCLE not in [each.get("key") for each in tolerations]:
-        yield f"{name}: does not tolerate the taint {LIFECYCLE} of spot nodes"
-    if market == "on-demand" and any(each.get("value") == "spot" for each in tolerations):
-        yield f"{name}: is labelled on-demand, but tolerates spot nodes"
+    without_taint = any(key in part(pod, "nodeSelector") for key in _WITHOUT_TAINT)
+    if market == "spot" and not without_taint and all(each.get("key") == GPU for each in tolerations):
+        yield f"{name}: tolerates no taint of spot nodes, such as {LIFECYCLE} or {_GKE_SPOT}"
+    if market == "on-demand" and (_tolerates_spot(pod) or _selects_spot(pod)):
+        yield f"{name}: is labelled on-demand, but tolerates or selects spot nodes"
 
 
 def _pod(name: str, pod: Mapping[str, Any]) -> Iterator[str]:
@@ -214,6 +245,7 @@ def _pod(name: str, pod: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: OMP_NUM_THREADS is not 1, though Ray starts a task for every core"
     if environment.get("VSE_CACHE") not in [mount.get("mountPath") for mount in mounts]:
         yield f"{name}: VSE_CACHE is no mounted volume, so copies of S3's files would fill the container's own disk"
+    yield from _cache_limit(name, pod, environment, mounts)
     volumes = [volume.get("name") for volume in _mappings(pod, "volumes")]
     for mount in mounts:
         if mount.get("name") not in volumes:
@@ -222,6 +254,24 @@ def _pod(name: str, pod: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: logs stay in the pod, and are lost with it; add a container that runs vse.cluster.node_logs"
     for container in containers:
         yield from _container(f"{name}, container {container.get('name')}", container)
+
+
+def _cache_limit(
+    name: str, pod: Mapping[str, Any], environment: Mapping[str, Any], mounts: list[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Whether copies of S3's files stay below the size at which Kubernetes evicts the pod."""
+    names = [mount.get("name") for mount in mounts if mount.get("mountPath") == environment.get("VSE_CACHE")]
+    for volume in _mappings(pod, "volumes"):
+        size = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*)", str(part(volume, "emptyDir").get("sizeLimit")))
+        if volume.get("name") not in names or not size or size[2] not in _UNITS:
+            continue
+        text = str(environment.get("VSE_CACHE_GIB"))
+        limit = float(text) * 2**30 if re.fullmatch(r"\d+(?:\.\d+)?", text) else float("inf")
+        if limit >= float(size[1]) * _UNITS[size[2]]:
+            yield (
+                f"{name}: VSE_CACHE_GIB is {environment.get('VSE_CACHE_GIB', 'not set')}, but the pod is evicted when "
+                f"its volume {volume.get('name')} holds more than {size[0]}; set fewer GiB"
+            )
 
 
 def _container(where: str, container: Mapping[str, Any]) -> Iterator[str]:

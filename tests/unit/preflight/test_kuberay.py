@@ -57,6 +57,7 @@ def put(path: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 HEAD, GPU, SPOT = "spec/headGroupSpec", "spec/workerGroupSpecs/0", "spec/workerGroupSpecs/1"
 RAY = "template/spec/containers/0"
+GKE = "cloud.google.com/gke-spot"
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,12 @@ RAY = "template/spec/containers/0"
         (put(f"{HEAD}/rayStartParams/num-cpus", "4"), 'head: num-cpus is 4, not "0"'),
         (put(f"{HEAD}/rayStartParams/num-gpus", "1"), "head: must offer no GPU"),
         (put(f"{HEAD}/{RAY}/resources/limits/nvidia.com~1gpu", "1"), "head: must offer no GPU"),
+        (put("spec/autoscalerOptions/volumeMounts", GONE), "autoscalerOptions.volumeMounts: /tmp/ray of the head"),
         (put(f"{HEAD}/labels", {"vse.lifecycle": "spot"}), "head: must not be on a spot node"),
+        (put(f"{HEAD}/template/spec/nodeSelector", {"vse.lifecycle": "spot"}), "head: must not be on a spot node"),
+        (put(f"{HEAD}/template/spec/tolerations", [{"key": GKE}]), "head: must not be on a spot node"),
+        (put(f"{HEAD}/template/spec/nodeSelector", GONE), "head: neither nodeSelector nor affinity"),
+        (put(f"{HEAD}/template/metadata", GONE), "head: the annotation karpenter.sh/do-not-disrupt"),
         (put(f"{HEAD}/{RAY}/env/4", {"name": "MLFLOW_TRACKING_URI"}), "head: MLFLOW_TRACKING_URI is not set"),
         (put(f"{HEAD}/serviceType", "LoadBalancer"), "head: serviceType LoadBalancer opens the head"),
         (put(f"{HEAD}/enableIngress", True), "head: enableIngress opens the dashboard"),
@@ -81,8 +87,12 @@ RAY = "template/spec/containers/0"
         (put(f"{GPU}/{RAY}/resources/requests/nvidia.com~1gpu", GONE), "gpu: requests and limits of nvidia.com/gpu"),
         (put(f"{GPU}/template/spec/tolerations", []), "gpu: does not tolerate the taint nvidia.com/gpu"),
         (put(f"{GPU}/template/spec/nodeSelector", GONE), "gpu: neither nodeSelector nor affinity"),
-        (put(f"{SPOT}/template/spec/tolerations/1", GONE), "gpu-spot: does not tolerate the taint vse.lifecycle"),
-        (put(f"{SPOT}/labels/vse.lifecycle", "on-demand"), "gpu-spot: is labelled on-demand, but tolerates spot nodes"),
+        (put(f"{SPOT}/template/spec/tolerations/1", GONE), "gpu-spot: tolerates no taint of spot nodes"),
+        (
+            put(f"{GPU}/template/spec/nodeSelector", {GKE: "true"}),
+            "gpu: is labelled on-demand, but tolerates or selects",
+        ),
+        (put(f"{SPOT}/labels/vse.lifecycle", "on-demand"), "gpu-spot: is labelled on-demand, but tolerates"),
         (put("spec/workerGroupSpecs/0", GONE), "no GPU group is labelled vse.lifecycle: on-demand, for Train ranks"),
         (put("spec/workerGroupSpecs/1", GONE), "no GPU group is labelled vse.lifecycle: spot, for trials"),
         (put(f"{GPU}/{RAY}/image", "registry.example.com/vse:0.1.9"), "images: head and workers differ"),
@@ -95,6 +105,13 @@ RAY = "template/spec/containers/0"
         (put(f"{GPU}/{RAY}/env/0/value", "/data"), "gpu: VSE_WORKSPACE is not on S3"),
         (put(f"{GPU}/{RAY}/env/3/value", "8"), "gpu: OMP_NUM_THREADS is not 1"),
         (put(f"{GPU}/{RAY}/volumeMounts/1", GONE), "gpu: VSE_CACHE is no mounted volume"),
+        (
+            put(f"{GPU}/{RAY}/env/4", GONE),
+            "gpu: VSE_CACHE_GIB is not set, but the pod is evicted when its volume cache",
+        ),
+        (put(f"{GPU}/{RAY}/env/4/value", "100"), "gpu: VSE_CACHE_GIB is 100, but the pod is evicted"),
+        (put(f"{GPU}/{RAY}/env/4/value", "80 GiB"), "gpu: VSE_CACHE_GIB is 80 GiB, but the pod is evicted"),
+        (put(f"{GPU}/template/spec/volumes/1/emptyDir/sizeLimit", "60G"), "gpu: VSE_CACHE_GIB is 80, but the pod"),
         (put(f"{GPU}/template/spec/volumes/1", GONE), "gpu: mounts cache, which is not one of its volumes"),
         (put(f"{GPU}/template/spec/containers/1", GONE), "gpu: logs stay in the pod"),
         (put(f"{GPU}/{RAY}/resources/limits/memory", GONE), "container ray-worker: resources.limits.memory is missing"),
@@ -110,6 +127,35 @@ RAY = "template/spec/containers/0"
 def test_the_lint_can_fail(cluster: dict[str, Any], change: Callable[..., Any], words: str) -> None:
     lines = found(change(cluster))
     assert any(words in line for line in lines), lines
+    assert found(cluster) == []
+
+
+EXAMPLES = [  # selector and toleration of spot nodes, by cloud
+    ({GKE: "true"}, {"key": GKE, "operator": "Equal", "value": "true", "effect": "NoSchedule"}),
+    ({"eks.amazonaws.com/capacityType": "SPOT"}, None),
+    ({"karpenter.sh/capacity-type": "spot"}, None),
+]
+
+
+@pytest.mark.parametrize(("selector", "toleration"), EXAMPLES, ids=["GKE", "EKS", "Karpenter"])
+def test_labels_and_taints_of_a_cloud_may_be_used(
+    cluster: dict[str, Any], selector: dict[str, str], toleration: dict[str, str] | None
+) -> None:
+    page = (ROOT / "docs" / "operations" / "kubernetes.md").read_text()
+    assert all(f"`{key}`" in page for key in selector)
+    for group in cluster["spec"]["workerGroupSpecs"][1:]:
+        pod = group["template"]["spec"]
+        pod["nodeSelector"] = selector
+        pod["tolerations"] = [each for each in pod["tolerations"] if each["key"] != "vse.lifecycle"]
+        pod["tolerations"] += [toleration] if toleration else []
+    assert found(cluster) == []
+
+
+def test_a_cache_without_a_limit_of_its_volume_needs_none(cluster: dict[str, Any]) -> None:
+    for group in (cluster["spec"]["headGroupSpec"], *cluster["spec"]["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        pod["volumes"][1]["emptyDir"] = {}
+        pod["containers"][0]["env"] = [each for each in pod["containers"][0]["env"] if each["name"] != "VSE_CACHE_GIB"]
     assert found(cluster) == []
 
 
