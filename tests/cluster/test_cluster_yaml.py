@@ -109,6 +109,8 @@ GPU, SPOT, HEAD = (f"available_node_types/{name}" for name in ("gpu", "gpu_spot"
         (_put(f"{HEAD}/max_workers", 1), "max_workers: 0"),
         (_put(f"{HEAD}/resources", {"CPU": 4, "GPU": 1}), "the head must offer no GPU"),
         (_drop(f"{GPU}/max_workers"), "gpu: max_workers"),
+        (_put(f"{GPU}/max_workers", 5), "max_workers: 14 for all node types together, though theirs add up to 15"),
+        (_drop("max_workers"), "max_workers: 2 for all node types together, though theirs add up to 14"),
         (_drop(f"{GPU}/idle_timeout_s"), "gpu: idle_timeout_s"),
         (_drop("idle_timeout_minutes"), "idle_timeout_minutes"),
         (_drop("provider/cache_stopped_nodes"), "cache_stopped_nodes"),

@@ -73,6 +73,7 @@ _TOO_OLD = re.compile(r"^p[23]\.")  # V100 and K80: no kernels for them in torch
 _REGION = re.compile(r"\b[a-z]{2}(?:-(?:gov|iso[a-z]?))?-(?:north|south|east|west|central)(?:east|west)?-\d")
 _COMPARED = re.compile(r"[!=]= *'us-east-1'")  # the one region that S3 does not accept as a location
 _LISTENS = re.compile(r"--(?:dashboard-)?host[= ](\S+)")
+_DEFAULT_MAX_WORKERS = 2  # of Ray's schema
 _MOUNT_LIMIT = 64 * 2**20
 _START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 
@@ -126,6 +127,11 @@ def _cloud(config: Mapping[str, Any], provider: Mapping[str, Any]) -> Iterator[s
     for market, why in (("on-demand", "Train ranks"), ("spot", "trials and extraction")):
         if market not in markets:
             yield f"available_node_types: no GPU type is labelled {LIFECYCLE}: {market}, for {why}"
+    counts = [part(types, name).get("max_workers") for name in types]
+    wanted = sum(count for count in counts if isinstance(count, int))
+    most = config.get("max_workers", _DEFAULT_MAX_WORKERS)
+    if isinstance(most, int) and wanted > most:
+        yield f"max_workers: {most} for all node types together, though theirs add up to {wanted}; raise it too"
     if provider.get("cache_stopped_nodes", True):
         yield "provider.cache_stopped_nodes: stopped spot instances go on costing their disks"
     own_groups = [bool(_list(part(part(types, name), "node_config"), "SecurityGroupIds")) for name in types]
