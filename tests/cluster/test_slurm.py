@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from tests.cluster.hosts import WORKSPACE, Hosts, why_not
 from tests.cluster.test_hosts import results
 from tests.jobs.processes import ROOT, run
+from tests.waiting import wait_for
 
 FILE = ROOT / "slurm" / "sweep.sbatch"
 NAMES = ("node1", "node2")
@@ -75,6 +77,41 @@ def test_a_preempted_job_is_queued_again_and_has_time_to_stop() -> None:
 @pytest.mark.process
 def test_it_is_shell() -> None:
     subprocess.run(["bash", "-n", str(FILE)], check=True, timeout=20)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ended", ["by itself", "by Slurm", "before Ray started"])
+def test_logs_of_a_node_are_copied_until_its_ray_has_ended(
+    ended: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path is limited, a relative one short
+    (node,) = re.findall(r"^export node='(.*?)'$", FILE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "session_latest").symlink_to("earlier")
+    ready = "touch starts" if ended == "before Ray started" else "until [ -e up ]; do /bin/sleep 0.05; done"
+    waits = (
+        "trap 'exit 7' TERM; touch starts; while true; do /bin/sleep 0.05; done" if ended == "by Slurm" else "exit 7"
+    )
+    copies = "trap 'touch copied; exit' TERM; touch up; while true; do /bin/sleep 0.05; done"
+    programs = {"ray": f"{ready}; {waits}", "python": f'[ "$*" = "-m vse.cluster.node_logs" ] && {{ {copies}; }}'}
+    for name, does in (programs | {"sleep": "exec /bin/sleep 0.05"}).items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "2"}
+    node = node.replace("/tmp/ray/session_latest/sockets/raylet", "raylet").replace("/tmp/ray/", "")
+    with socket.socket(socket.AF_UNIX) as raylet:
+        if ended != "before Ray started":
+            raylet.bind("raylet")
+        process = subprocess.Popen(["bash", "-c", node, "vse", "train"], env=environment)
+        with process:
+            try:
+                if ended == "by Slurm":
+                    wait_for(tmp_path / "starts")
+                    process.terminate()
+                assert process.wait(timeout=20) == 7
+            finally:
+                process.kill()
+    assert not (tmp_path / "session_latest").is_symlink()  # of an earlier job, whose logs are no longer of interest
+    assert (tmp_path / "copied").exists() is (ended != "before Ray started")
 
 
 @pytest.fixture
@@ -153,6 +190,10 @@ def test_a_sweep_that_is_preempted_continues_on_both_nodes(hosts: Hosts, tmp_pat
     assert results(shared / "w") == results(tmp_path / "alone")
     logs = (hosts.folder / "node2" / "tmp/ray").glob("session_2*/logs/worker-*.out")
     assert any(":actor_name:" in file.read_text(errors="replace") for file in logs)  # the second node has worked
+    copied = {(file.parents[1].name, file.parent.name) for file in (shared / "w" / "logs").glob("*/*/raylet.out")}
+    assert {name for _, name in copied} == set(NAMES)
+    assert len(copied) == 4  # two sessions, before and after the preemption
+    assert not [line for name in NAMES for line in hosts.processes(name) if "node_logs" in line]
     wrong = submit(hosts, "sweep", "alpha", "sweep.seed=0")
     assert end(hosts, wrong, 300)["ExitCode"] == "2:0"
     assert "did you mean sweep.seeds?" in (shared / f"vse-{wrong}.log").read_text()
