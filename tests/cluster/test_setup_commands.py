@@ -2,14 +2,18 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -148,3 +152,75 @@ def test_a_worker_without_ray_ends_itself(config: dict[str, Any], tmp_path: Path
         time.sleep(0.05)
     assert over.read_text() == "-h now\n"
     assert len(asleep.read_text().splitlines()) == minutes
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], list[str]]]:
+    """Run the command that starts MLflow, with stand-ins; returns the calls of `mlflow` until it has been up three
+    times, of which it ends twice."""
+    (tmp_path / ".vse_environment").write_text(
+        "export VSE_WORKSPACE='s3://b/w?endpoint_override=host:9000&scheme=http'\n"
+    )
+    stays = "touch up; while true; do /bin/sleep 0.05; done"
+    server = f'cut -d" " -f5 /proc/$$/stat > group; echo "$*" >> calls; [ $(wc -l < calls) -lt 3 ] || {{ {stays}; }}'
+    programs = {"mlflow": server, "python": "false", "sleep": "exec /bin/sleep 0.05"}  # no other server answers
+    (tmp_path / "bin").mkdir()
+    for name, does in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def start(config: dict[str, Any]) -> list[str]:
+        (command,) = [each for each in config["head_start_ray_commands"] if "mlflow server" in each]
+        environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+        for _ in range(2):  # as `ray up` on a cluster that runs
+            subprocess.run(["bash", "-c", command], env=environment, cwd=tmp_path, check=True, timeout=10)
+        wait_for(tmp_path / "up")
+        return (tmp_path / "calls").read_text().splitlines()
+
+    yield start
+    os.killpg(int((tmp_path / "group").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("file", ["config", "onprem"])
+def test_mlflow_is_started_again_and_once(
+    file: str, request: pytest.FixtureRequest, serving: Callable[[dict[str, Any]], list[str]]
+) -> None:
+    calls = serving(request.getfixturevalue(file))
+    assert len(calls) == 3
+    assert {call.rpartition(" ")[2] for call in calls} == {"s3://b/w/mlflow"}  # MLflow knows no options of an address
+
+
+@pytest.mark.process
+def test_a_workspace_on_another_s3_server_is_kept_as_written(onprem: dict[str, Any], tmp_path: Path) -> None:
+    address = "s3://b/w?endpoint_override=host:9000&scheme=http"
+    (command,) = [c.replace("/shared/vse", address) for c in onprem["setup_commands"] if "printf" in c]
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    both = f'{command}\nsource ~/.vse_environment; echo "$VSE_WORKSPACE"'
+    done = subprocess.run(["bash", "-c", both], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{address}\n"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("file", ["config", "onprem"])
+def test_modules_of_an_earlier_build_are_not_installed(
+    file: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    (command,) = [c for c in request.getfixturevalue(file)["setup_commands"] if "pip install" in c]
+    build, python = tmp_path / "vse" / "build" / "lib", tmp_path / "venv" / "bin" / "python"
+    for folder in (build, python.parent):
+        folder.mkdir(parents=True)
+    python.write_text("#!/bin/bash\necho $(ls ~/vse)\n")
+    python.chmod(0o755)
+    assert _set_up([command], tmp_path, "exit 1") == (0, "\n", [])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("repository", [False, True])
+def test_sources_do_not_stay_on_a_worker(onprem: dict[str, Any], tmp_path: Path, repository: bool) -> None:
+    """Ray copies to workers and removes nothing there. A worker may be the operator's own machine."""
+    (tmp_path / "vse" / "platform").mkdir(parents=True)
+    if repository:
+        (tmp_path / "vse" / ".git").mkdir()
+    assert _set_up(onprem["worker_setup_commands"], tmp_path, "exit 1") == (0, "", [])
+    assert (tmp_path / "vse" / "platform").exists() is repository

@@ -6,6 +6,7 @@ from mlflow.store.artifact import s3_artifact_repo
 from vse.storage import object_store
 
 
+@pytest.mark.seconds
 def test_the_workspace_and_mlflow_take_the_server_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
