@@ -74,6 +74,12 @@ def test_a_preempted_job_is_queued_again_and_has_time_to_stop() -> None:
     assert options["open-mode"] == "append"  # or the log of the first part is lost
 
 
+def test_nodes_may_copy_their_logs_before_they_are_killed() -> None:
+    """srun sends SIGKILL to its tasks when it gets SIGTERM; scancel sends the signal itself."""
+    text = FILE.read_text()
+    assert text.index("scancel --signal=TERM") < text.index("kill $step 2>")
+
+
 @pytest.mark.process
 def test_it_is_shell() -> None:
     subprocess.run(["bash", "-n", str(FILE)], check=True, timeout=20)
