@@ -11,12 +11,12 @@ def test_the_workspace_and_mlflow_take_the_server_from_the_environment(monkeypat
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
-    object_store._client.cache_clear()
+    object_store._server.cache_clear()
     try:
-        assert object_store._client("us-east-1", "", 5.0, 1).meta.endpoint_url == "http://127.0.0.1:9"
-        assert object_store._client("us-east-1", "http://h:1", 5.0, 1).meta.endpoint_url == "http://h:1"
+        assert object_store._server("us-east-1", "", 5.0).client.meta.endpoint_url == "http://127.0.0.1:9"
+        assert object_store._server("us-east-1", "http://h:1", 5.0).client.meta.endpoint_url == "http://h:1"
     finally:
-        object_store._client.cache_clear()
+        object_store._server.cache_clear()
     assert s3_artifact_repo._get_s3_client().meta.endpoint_url == "http://127.0.0.1:9"
 
 
