@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ray.dashboard.modules.reporter.reporter_agent import CLUSTER_TAG_KEYS, METRICS_GAUGES
+from ray.dashboard.consts import CLUSTER_TAG_KEYS
+from ray.dashboard.modules.reporter.reporter_agent import METRICS_GAUGES
 
 from vse.tracking.prometheus import GAUGES
 
