@@ -23,6 +23,7 @@ from tests.synthetic import synthetic, with_word_vectors
 from tests.unit.asked import asked
 from tests.unit.write_job_keys import declared
 from vse import presets, registry
+from vse.adversaries.attacks import ATTACKS
 from vse.cli import command
 from vse.config import override, walk
 from vse.data.sources.karpathy import Karpathy
@@ -205,6 +206,23 @@ def test_the_backbone_of_the_guide_has_the_outputs_that_it_declares(monkeypatch:
             backbone.load(("fc1",))
     finally:
         registry._COMPONENTS["backbone"].pop("colour_grid", None)
+
+
+def test_the_attack_of_the_guide_passes_its_own_tests(monkeypatch: pytest.MonkeyPatch):
+    guide = DOCS / "guides/add-an-attack.md"
+    (source,), (its_tests,) = sources(guide, "python"), sources(guide, "py")
+    name = "vse.adversaries.attacks.time"
+    monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    try:
+        exec(source, vars(sys.modules[name]))
+        names: dict[str, Any] = {}
+        exec(its_tests, names)
+        functions = [function for name, function in names.items() if name.startswith("test_")]
+        assert len(functions) == 2
+        for function in functions:
+            function()
+    finally:
+        ATTACKS.pop("time", None)
 
 
 def test_the_source_of_the_guide_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -8,6 +8,7 @@ from tests.unit.adversaries.univse.test_attacks import NOBODY, POOL, POOLS, only
 from tests.unit.text.hand_parses import ALL, apples, caption, dog, eats, sleeping
 from vse.adversaries.attacks import ATTACKS
 from vse.adversaries.pools import AttributeEntry, NounEntry, RelationEntry, WordPools
+from vse.adversaries.registry import of_paper
 from vse.adversaries.univse.editor import apply_edits, barred_as_printed
 from vse.adversaries.univse.generate import PER_CAPTION, PRINTED, generate
 from vse.adversaries.univse.printed import PrintedEditor
@@ -84,8 +85,8 @@ def test_every_caption_gets_as_many_as_printed_or_none_can_be_made():
     pool = dataclasses.replace(POOL, nouns=nouns, attributes=attributes)
     pools = WordPools(training=pool, attack_only=only())
     made = list(generate(ALL, pools, seed=1, split="test", words=PRINTED))
-    counts = Counter((a.caption_id, a.attack) for a in made)
-    assert counts == {(each.id, attack): PER_CAPTION for each in ALL for attack in ATTACKS}
+    counts = Counter((a.caption_id, a.attack) for a in made if a.attack in of_paper())  # others may fit few captions
+    assert counts == {(each.id, attack): PER_CAPTION for each in ALL for attack in of_paper()}
     texts = {each.id: each.text for each in ALL}
     assert len({(a.caption_id, a.attack, words(a.text(texts[a.caption_id]))) for a in made}) == len(made)
     assert {a.words for a in made} == {PRINTED}
