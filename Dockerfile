@@ -39,6 +39,7 @@ RUN ACCELERATOR="$ACCELERATOR" python -c "import os, sys, torch; wanted = os.env
 COPY platform platform
 COPY jobs jobs
 COPY search_spaces search_spaces
+COPY monitoring monitoring
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python -m pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps -c constraints.txt . && \
     rm -rf build && vse --version && ray --version

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from vse import presets, registry
 from vse.cluster.runtime import Config as RayConfig
@@ -36,6 +37,8 @@ def test_who_lacks_the_vectors_of_its_paper_is_told_so(name: str) -> None:
 
 def test_a_dry_run_says_that_vectors_are_missing(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("image,caption,split\na.jpg,A dog,train\nb.jpg,A cat,val\n")
+    for name in ("a.jpg", "b.jpg"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     config = override(preset("vsec_scenes"), table)
     assert without_vectors(config) in list(check_training(config, "nowhere", RayConfig()))
