@@ -17,7 +17,7 @@ NO_CLOUD = {"AWS_SHARED_CREDENTIALS_FILE": "/nonexistent", "AWS_CONFIG_FILE": "/
 @pytest.mark.process
 def test_a_laptop(tmp_path: Path) -> None:
     text = (ROOT / "cluster.yaml").read_text()
-    for name in ("platform", "jobs", "search_spaces", *(p.name for p in ROOT.iterdir() if p.is_file())):
+    for name in ("platform", "jobs", "search_spaces", "monitoring", *(p.name for p in ROOT.iterdir() if p.is_file())):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "cluster.yaml").unlink()
     (tmp_path / "cluster.yaml").write_text(text.replace("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled"))
