@@ -65,7 +65,7 @@ def test_the_status_of_a_workspace_on_s3(bucket: str, tmp_path: Path) -> None:
     ledger.finish({"x": 1}, {}, 2.0)
     bar = Progress("train", total=4)
     bar.done = 1
-    ProgressFile(ledger).show(bar, 1)
+    ProgressFile(ledger).show(bar, 1, 0)
     features = root.child("features", "scenes-01", "23")
     write_shard(features, ["a", "b"], {"pooled": np.zeros((2, 3), np.float16)}, [])
     with features.locked():
