@@ -29,7 +29,7 @@ from vse.stages.trained import Trained, device_of, load_checkpoint, load_run, re
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
 from vse.text.sentence.features import SentenceFeatures
-from vse.text.tokens import as_caption, pictographs, words
+from vse.text.tokens import as_caption, distinct_words, pictographs
 from vse.training.config import regions_from_maps
 from vse.training.examples import ComponentSource, SentenceVectors, Texts, encode_texts
 from vse.workspace.layout import Workspace
@@ -214,7 +214,7 @@ class Embedder:
         if not temperature > 0:
             raise InputError(f"temperature={temperature:g}: must be above 0")
         unknown, image = self.unknown_words(phrase), picture_of(picture)
-        if not [word for word in words(as_caption(phrase)) if any(map(str.isalnum, word)) and word not in unknown]:
+        if not any(map(self._knows, distinct_words(as_caption(phrase)))):
             raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
         (features,) = self.features([image])
         try:
@@ -307,8 +307,8 @@ class Embedder:
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words and emoji of a sentence that are not in the run's vocabulary."""
         caption = as_caption(text)
-        distinct = dict.fromkeys(word for word in words(caption) if any(map(str.isalnum, word)))
-        return (*(word for word in distinct if not self._knows(word)), *dict.fromkeys(pictographs(caption)))
+        unknown = (word for word in distinct_words(caption) if not self._knows(word))
+        return (*unknown, *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:
         """Raises InputError if the run was trained on ready-made features, which have no backbone."""

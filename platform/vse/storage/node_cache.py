@@ -26,8 +26,8 @@ from vse.storage.folder import Folder
 log = logging.getLogger(__name__)
 
 LIMIT = "VSE_CACHE_GIB"
-_SPARE = 0.05  # of a disk
 """Environment variable: the most GiB of a cache folder; by default as much as its disk has."""
+_SPARE = 0.05  # of a disk
 Fill = Callable[[np.ndarray], None]
 Write = Callable[[IO[bytes]], None]
 # Only files in these folders are removed: the folder that a user names may hold others

@@ -148,3 +148,8 @@ def revision_of(texts: Iterable[str]) -> int:
 def words(text: str) -> tuple[str, ...]:
     """Lower-case token texts: what the vocabulary counts and what encoders look up."""
     return tuple(token.text.lower() for token in tokenize(text))
+
+
+def distinct_words(text: str) -> tuple[str, ...]:
+    """The words of a text with a letter or digit, each once, in order."""
+    return tuple(dict.fromkeys(word for word in words(text) if any(map(str.isalnum, word))))
