@@ -169,14 +169,14 @@ def _log_ticks(numbers: Sequence[float]) -> tuple[list[float], list[str]]:
         steps = (1, 2, 5) if high - low < 3 else (1,)
         within = [s * 10.0**k for k in range(low, high + 1) for s in steps]
         shown = [v for v in within if 0.95 * min(positive) <= v <= 1.05 * max(positive)]
-    return shown, _named(shown)
+    return shown, _named(shown, numbers)
 
 
-def _named(values: Sequence[float]) -> list[str]:
+def _named(values: Sequence[float], drawn: Sequence[float]) -> list[str]:
     """Labels of ticks on a logarithmic axis, powers of ten first. Ticks too close to a labelled one have none."""
-    least = min(v for v in values if v > 0)
-    across = {v: math.log10(v if v > 0 else least / 10) for v in values}  # the linear part below `least`: a decade
-    letters = _KEY_WIDTH / max(max(across.values()) - min(across.values()), 1e-9)
+    least = min(v for v in (*values, *drawn) if v > 0)
+    across = {v: math.log10(v if v > 0 else least / 10) for v in (*values, *drawn)}  # below `least`: a decade
+    letters = _KEY_WIDTH / max(1.1 * (max(across.values()) - min(across.values())), 1e-9)  # with its margins
     named: dict[float, str] = {}
     for value in sorted(values, key=lambda v: (not across[v].is_integer(), len(f"{v:g}"), v)):
         name = f"{value:g}"

@@ -85,6 +85,15 @@ def many_keys() -> ResponseResults:
     return replace(one_at_a_time(), keys=names, base=base, points=points)
 
 
+def wide_ranges() -> ResponseResults:
+    """Values far beyond the powers of ten between them, in each of four narrow panels."""
+    names = [f"objective.weight_{k}" for k in range(4)]
+    base = dict.fromkeys(names, 0.2)
+    changes = [{name: value} for name in names for value in (0.0105, 0.0107, 1.3, 60123.5)]
+    points = [replace(point({}), changes=each, values={**base, **each}) for each in changes]
+    return replace(one_at_a_time(), keys=names, base=base, points=points)
+
+
 def conditional(count: int = 40) -> ResponseResults:
     """Two objectives with a key each of its own, beside a rate that both have."""
     rng = np.random.default_rng(5)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.levels import slow_but
 from tests.unit.report.comparisons import made_up as a_comparison
-from tests.unit.report.responses import drawn, full_grid, many_keys, one_at_a_time
+from tests.unit.report.responses import drawn, full_grid, many_keys, one_at_a_time, wide_ranges
 from tests.unit.report.results import made_up
 from tests.unit.report.test_pairs_figure import findings as of_pairs
 from tests.unit.report.test_study_figure import row
@@ -45,6 +45,7 @@ FIGURES: dict[str, Callable[[], Any]] = {
     "response_figures, a grid": lambda: response_figure(full_grid()),
     "response_figures, drawn": lambda: response_figure(drawn()),
     "response_figures, many keys": lambda: response_figure(many_keys()),
+    "response_figures, wide ranges": lambda: response_figure(wide_ranges()),
     "response_figures, two keys": lambda: interaction_figure(drawn()),
     "response_figures, importance": _importance,
 }
