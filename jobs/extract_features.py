@@ -98,10 +98,10 @@ def plan(request: Request) -> Iterable[str]:
     outputs = _outputs(request)
     source = registry.build("source", request.config.data)
     records = source.describe()
-    _check(request, records)
-    yield from of_data(records)
     workspace, limit = Workspace.open(request.workspace), request.options.extraction.max_rejected
-    yield from image_lines(request.config, workspace, records, outputs, limit)
+    images = [*image_lines(request.config, workspace, records, outputs, limit)]
+    yield from of_data(records)
+    yield from images
     yield f"images below {source.image_root or '(rendered)'}"
     yield f"backbone {backbone.identity()} in {request.config.features.precision}"
     yield f"outputs {', '.join(outputs)}"

@@ -8,7 +8,7 @@ from vse.cli.command import Request, main
 from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
-from vse.stages.local_inputs import check_reach, check_training
+from vse.stages.local_inputs import check_reach, check_training, records_to_train
 from vse.stages.train import run_training, trains_here
 from vse.tracking.shipping import Shipper
 from vse.training.config import check_objective
@@ -81,7 +81,10 @@ def plan(request: Request) -> list[str]:
     """The lines of a dry run."""
     config = request.config
     check_room(request.options.ray, **_resources(request))
-    return [what_is_trained(config), *check_training(config, request.workspace, request.options.ray)]
+    return [
+        what_is_trained(config),
+        *check_training(config, records_to_train(config), request.workspace, request.options.ray),
+    ]
 
 
 def _check(request: Request) -> None:

@@ -60,33 +60,45 @@ class Read:
     files: tuple[str, ...]
 
 
+def records_to_train(config: RunConfig, *, parsed: bool = False, splits: Sequence[str] = ()) -> Records:
+    """The records of a training that can begin, read from the configured source; nothing is kept.
+
+    Args:
+        config: of the run.
+        parsed: whether captions are parsed for attacks.
+        splits: that are measured beside train and val.
+
+    Raises:
+        InputError: as the job does before it reads an image.
+    """
+    check(config, parsed=parsed)
+    return trainable(registry.build("source", config.data).describe(), splits)
+
+
 def check_training(
-    config: RunConfig, workspace: str, ray: RayConfig, *, parsed: bool = False, splits: Sequence[str] = ()
+    config: RunConfig, records: Records, workspace: str, ray: RayConfig, *, parsed: bool = False
 ) -> Iterator[str]:
     """What a dry run checks of a training and of the cluster that it is for, in lines; nothing is written.
 
     Args:
         config: of the run.
+        records: of its source (`records_to_train`).
         workspace: its address.
         ray: what is asked of Ray.
         parsed: whether captions are parsed for attacks.
-        splits: that are measured beside train and val.
 
     Raises:
         InputError: as the job does before it shows the first image to the backbone.
     """
     place, outputs = Workspace.open(workspace), (family_inputs(config).image,)
-    check(config, parsed=parsed)
-    records = trainable(registry.build("source", config.data).describe(), splits)
-    if kept_features(config, place, records, outputs) is None:
-        check_features(config, records, outputs, place)
+    images = [*image_lines(config, place, records, outputs)]
     is_parsed = parsed or family_inputs(config).components or adversaries_wanted(config) is not None
     foreign = not_english(records, parser_of(config)) if is_parsed else ""
     warnings = (without_vectors(config), unfamiliar_words(records, training_vocabulary(config, records, None)), foreign)
     yield from filter(None, warnings)
     yield from planned_coverage(config, records)
     yield from of_data(records)
-    yield from image_lines(config, place, records, outputs)
+    yield from images
     yield from check_reach(config, workspace, ray)
 
 
@@ -97,7 +109,8 @@ def image_lines(
     outputs: tuple[str, ...],
     limit: float | None = None,
 ) -> Iterator[str]:
-    """Lines of a dry run on image files that are missing, elsewhere, of an unreadable format, or in no row of a table.
+    """Check features that are not extracted yet. Lines of a dry run on image files that are missing, elsewhere, of an
+    unreadable format, or in no row of a table.
 
     Args:
         config: of the run.
@@ -107,11 +120,14 @@ def image_lines(
         limit: share of the images that extraction may reject; by default the share in a training.
 
     Raises:
-        TooManyRejects: as extraction does if it has to read the images.
+        InputError: as extraction does before it reads an image, or if it has to read more than it may reject.
     """
+    kept = kept_features(config, workspace, records, outputs)
+    if kept is None:
+        check_features(config, records, outputs, workspace)
     if isinstance(registry.build("backbone", config.features.backbone), ReadyMade):
         return
-    source, kept = registry.build("source", config.data), kept_features(config, workspace, records, outputs)
+    source = registry.build("source", config.data)
     photographs, outputs = extracted(config, records, outputs)
     survey = FileSurvey(photographs, source.image_root)
     if kept is None:

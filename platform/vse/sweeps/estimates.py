@@ -56,7 +56,13 @@ class Estimate:
 
 
 def estimate(
-    config: RunConfig, searched: Collection[str], workspace: Workspace, request: Request, *, next_on_gpu: bool = False
+    config: RunConfig,
+    searched: Collection[str],
+    workspace: Workspace,
+    request: Request,
+    *,
+    next_on_gpu: bool = False,
+    records: Records | None = None,
 ) -> Estimate:
     """How long one training of a configuration takes. Writes nothing into the workspace.
 
@@ -67,13 +73,14 @@ def estimate(
         request: Of the user, for the command that makes missing features.
         next_on_gpu: Whether trials on a GPU of this machine are next. No steps are then timed on it, because a process
             that has used a GPU keeps some of its memory.
+        records: Of the configured source, if they were read before.
     """
     measured = by_runs(config, searched, workspace)
     if measured is not None:
         return measured
     if next_on_gpu and config.train.gpus_per_worker:
         return Estimate(None, "no run like these is in the workspace")
-    return _by_steps(config, workspace, request)
+    return _by_steps(config, workspace, request, records)
 
 
 def by_runs(config: RunConfig, searched: Collection[str], workspace: Workspace) -> Estimate | None:
@@ -110,12 +117,12 @@ def by_runs(config: RunConfig, searched: Collection[str], workspace: Workspace) 
     return Estimate(statistics.median_high(each), f"median epoch of {len(each)} runs like these")
 
 
-def _by_steps(config: RunConfig, workspace: Workspace, request: Request) -> Estimate:
+def _by_steps(config: RunConfig, workspace: Workspace, request: Request, records: Records | None) -> Estimate:
     none = "no run like these is in the workspace, and"
     if config.train.gpus_per_worker and not gpus():
         return Estimate(None, f"{none} there is no GPU here to time a step on")
     try:
-        material = pipeline.prepare(config, Workspace(SealedFolder(workspace.root.uri)))
+        material = pipeline.prepare(config, Workspace(SealedFolder(workspace.root.uri)), records=records)
     except NotMadeError as error:
         kind = str(error).removeprefix(workspace.root.uri.partition("?")[0]).lstrip("/").split("/")[0]
         if kind == "language":  # parses, word and sentence vectors, adversaries: a short run makes all that it reads

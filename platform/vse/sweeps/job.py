@@ -8,7 +8,8 @@ from collections.abc import Callable
 from vse.cli import command
 from vse.cli.command import Request
 from vse.config import fingerprint
-from vse.stages.local_inputs import check_training
+from vse.data.records import Records
+from vse.stages.local_inputs import check_training, records_to_train
 from vse.sweeps import engine
 from vse.sweeps.estimates import Estimate, estimate
 from vse.sweeps.ledger import Entry, Ledger, sweep_name, typical_seconds
@@ -87,6 +88,7 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
     to_run[""] += plan.drawn(ledger) * len(plan.seeds)
     count, states = to_run.total(), ledger.states
     at_once = need.at_once(engine.most(request, need), engine.side_by_side(request, plan.config.train))
+    records = records_to_train(request.config, parsed=bool(plan.attacked), splits=plan.measured)
     runner = "its workers by Ray Train" if need.nested else "in Tune's own process"
     return [
         f"sweep {name}: {plan.question}",
@@ -96,11 +98,9 @@ def describe_sweep(request: Request, make_plan: Callable[[Request], SweepPlan]) 
         f"{count} trial{'' if count == 1 else 's'} to run, {states['finished']} finished, {states['failed']} failed",
         f"rule: {plan.rule}",
         f"a trial takes {need.cpus:g} CPU(s) and {need.gpus:g} GPU(s), {runner}; {at_once} side by side",
-        *_cost_lines(plan, request, workspace, ledger, to_run, at_once),
+        *_cost_lines(plan, request, records, workspace, ledger, to_run, at_once),
         *plan.budget().lines(ledger.costs()),
-        *check_training(
-            request.config, request.workspace, request.options.ray, parsed=bool(plan.attacked), splits=plan.measured
-        ),
+        *check_training(request.config, records, request.workspace, request.options.ray, parsed=bool(plan.attacked)),
     ]
 
 
@@ -131,7 +131,13 @@ def _state(plan: SweepPlan, entry: Entry | None) -> str:
 
 
 def _cost_lines(
-    plan: SweepPlan, request: Request, workspace: Workspace, ledger: Ledger, to_run: Counter[str], at_once: int
+    plan: SweepPlan,
+    request: Request,
+    records: Records,
+    workspace: Workspace,
+    ledger: Ledger,
+    to_run: Counter[str],
+    at_once: int,
 ) -> list[str]:
     """What trials will take, by arm, and all of them side by side."""
     lines, about, seconds, wall = list[str](), "", 0.0, 0.0
@@ -142,7 +148,13 @@ def _cost_lines(
         each = (
             Estimate(median, "median of this sweep's finished trials")
             if median is not None
-            else estimate(config, plan.space.keys, workspace, request).without(plan.besides)
+            else estimate(
+                config,
+                plan.space.keys,
+                workspace,
+                request,
+                records=records if config.data == request.config.data else None,
+            ).without(plan.besides)
         )
         if each.seconds is None:
             lines.append(f"{f'cost of {arm}' if arm else 'cost'}: unknown, {each.source}")

@@ -14,7 +14,6 @@ from vse.report.response import OBJECTIVE, PAIRS, RSUM, ResponseResults
 from vse.report.response_page import BEST, write_response
 from vse.stages.pipeline import check
 from vse.sweeps.halving import halving
-from vse.sweeps.hyperopt_search import ParzenSearch
 from vse.sweeps.informed_search import InformedSearch, Value, first_draws, warm_points
 from vse.sweeps.ledger import Entry, Ledger
 from vse.sweeps.objective_results import headline, judged, preset_file, response_results
@@ -281,7 +280,11 @@ def make_plan(request: Request) -> ObjectivePlan:
 
 def search_of(options: ObjectiveSweepOptions) -> type[InformedSearch]:
     """The search of a method that learns from trials."""
-    return ParzenSearch if options.method == "hyperopt" else SEARCHES[options.sampler]
+    if options.method != "hyperopt":
+        return SEARCHES[options.sampler]
+    from vse.sweeps.hyperopt_search import ParzenSearch  # HyperOpt imports scipy.stats, which no other method needs
+
+    return ParzenSearch
 
 
 def _check_method(options: ObjectiveSweepOptions, space: Space, config: RunConfig) -> None:

@@ -10,7 +10,6 @@ import torch
 
 from tests.levels import slow_but
 from tests.unit.stages.test_pipeline import dry_run
-from vse.cluster.runtime import Config as RayConfig
 from vse.config import override
 from vse.data.sources.scenes import Scenes
 from vse.errors import InputError
@@ -19,7 +18,7 @@ from vse.registry import build
 from vse.stages import pipeline
 from vse.stages.describe import trainable
 from vse.stages.extract import check_features
-from vse.stages.local_inputs import check_training
+from vse.stages.local_inputs import records_to_train
 from vse.stages.pipeline import check
 from vse.sweeps.trial import SPLITS
 from vse.workspace.layout import Workspace
@@ -106,4 +105,4 @@ def test_a_split_that_a_job_measures_is_missed_first() -> None:
     config = override(preset("univse_tiny"), {**SMALL, "data.num_test": 0})
     assert dry_run(config)
     with pytest.raises(InputError, match="no split 'test'"):
-        list(check_training(config, "nowhere", RayConfig(), parsed=True, splits=SPLITS))
+        records_to_train(config, parsed=True, splits=SPLITS)

@@ -9,12 +9,12 @@ from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.local_inputs import check_training, image_lines
+from vse.stages.local_inputs import check_training, image_lines, records_to_train
 from vse.workspace.layout import Workspace
 
 
 def dry_run(config):
-    return list(check_training(config, "nowhere", RayConfig()))
+    return list(check_training(config, records_to_train(config), "nowhere", RayConfig()))
 
 
 def pictures(folder, *names):

@@ -18,7 +18,7 @@ from vse.presets import preset
 from vse.stages import pipeline
 from vse.stages.describe import describe, without
 from vse.stages.extract import ExtractionConfig, extract, features_fingerprint
-from vse.stages.local_inputs import check_training
+from vse.stages.local_inputs import check_training, records_to_train
 from vse.text.tokens import words
 from vse.workspace.layout import Workspace, dataset_name
 
@@ -35,7 +35,7 @@ def tiny(name="univse_tiny", **changes):
 
 
 def dry_run(config):
-    return list(check_training(config, "nowhere", RayConfig()))
+    return list(check_training(config, records_to_train(config), "nowhere", RayConfig()))
 
 
 def files(workspace: Workspace) -> dict[str, tuple[int, int]]:

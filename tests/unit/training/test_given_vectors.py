@@ -12,7 +12,7 @@ from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.local_inputs import check_training, planned_coverage
+from vse.stages.local_inputs import check_training, planned_coverage, records_to_train
 from vse.text.tokens import words
 from vse.training.inputs import without_vectors
 from vse.workspace.layout import Workspace
@@ -41,7 +41,7 @@ def test_a_dry_run_says_that_vectors_are_missing(tmp_path: Path) -> None:
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     table = {"data": "table", "data.file": str(tmp_path / "mine.csv")}
     config = override(preset("vsec_scenes"), table)
-    assert without_vectors(config) in list(check_training(config, "nowhere", RayConfig()))
+    assert without_vectors(config) in list(check_training(config, records_to_train(config), "nowhere", RayConfig()))
     assert without_vectors(config).startswith("text.word_vectors is not set")
 
 
@@ -55,7 +55,7 @@ def test_what_the_vectors_know_is_told_by_a_dry_run_and_a_training(
     records = registry.build("source", config.data).describe()
     known = sorted({word for caption in records.captions for word in words(caption.text)})
     file.write_text("".join(f"{word} 1 2\n" for word in (known if some == "all" else known[:2])))
-    planned = list(check_training(config, "nowhere", RayConfig()))
+    planned = list(check_training(config, records_to_train(config), "nowhere", RayConfig()))
     with caplog.at_level("INFO", logger="vse"):
         pipeline.prepare(config, place)
     (record,) = [record for record in caplog.records if "text.word_vectors=" in record.getMessage()]
@@ -65,7 +65,7 @@ def test_what_the_vectors_know_is_told_by_a_dry_run_and_a_training(
     assert record.getMessage().startswith(begin if some == "all" else f"warning: {begin}")
     file.write_text("nothing 1 2\n")
     with pytest.raises(InputError, match=r"glove\.txt: holds no vector of any word of the vocabulary"):
-        list(check_training(config, "nowhere", RayConfig()))
+        list(check_training(config, records_to_train(config), "nowhere", RayConfig()))
 
 
 def test_a_dry_run_copies_no_file_from_s3() -> None:
