@@ -20,6 +20,8 @@ RUN := OMP_NUM_THREADS=1 $(BIN)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 CHECK_PYTHON := { $(PYTHON) -c "$(SUPPORTED)" 2>/dev/null || { echo "make install: PYTHON=$(PYTHON) is not Python 3.11 to 3.13; name one, as in make install PYTHON=python3.12" >&2; exit 2; }; }
 PIP := $(BIN) -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+INTO_VENV := { test -x $(BIN) || { $(CHECK_PYTHON) && $(PYTHON) -m venv "$$VENV"; }; } && $(PIP)
+IS_NEW = { test "$$VENV/$1" -nt pyproject.toml && test "$$VENV/$1" -nt constraints.txt; }
 # Containers often set this variable, and pip is told not to compile. With it, every process would compile torch, Ray and
 # MLflow again: a test run took a third longer and `import torch` nearly twice as long.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,12 +32,11 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 install:  ## the virtual environment with all that jobs need
-	@test "$$VENV/.installed" -nt pyproject.toml && test "$$VENV/.installed" -nt constraints.txt || \
-	{ { test -x $(BIN) || { $(CHECK_PYTHON) && $(PYTHON) -m venv "$$VENV"; }; } && $(PIP) -e . && touch "$$VENV/.installed"; }
+	@$(call IS_NEW,.installed) || { $(INTO_VENV) -e . && touch "$$VENV/.installed"; }
 
-install-dev: install  ## ... and with all that tests need
-	@test "$$VENV/.installed-dev" -nt "$$VENV/.installed" || \
-	{ $(PIP) -e '.[dev,docs,notebooks]' && touch "$$VENV/.installed-dev"; }
+install-dev:  ## ... and with all that tests need
+	@$(call IS_NEW,.installed-dev) || \
+	{ $(INTO_VENV) -e '.[dev,docs,notebooks]' && touch "$$VENV/.installed" "$$VENV/.installed-dev"; }
 
 sweep: install  ## from nothing to the alpha curve, on the rendered data set
 	$(BIN) jobs/sweep_alpha.py --workspace "$$WORKSPACE" $(ARGS)
@@ -50,8 +51,9 @@ ui: install  ## MLflow's pages on the runs of WORKSPACE, on this machine only
 test: install-dev  ## what takes less than a second and starts no process and no server: five minutes
 	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile -m "not seconds and not process and not slow and not benchmark" $(ARGS)
 
+# One process more than cores, since these tests wait for processes, servers and Ray for a fifth of their time.
 test-process: install-dev  ## what takes seconds, or starts processes, servers or Ray
-	$(RUN) -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+	$(RUN) -m pytest -n $$(( $(PROCESSES) + 1 )) --dist loadfile --no-loadscope-reorder \
 		-m "(seconds or process) and not slow and not benchmark" $(ARGS)
 
 test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
