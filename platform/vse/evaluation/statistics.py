@@ -20,6 +20,7 @@ from vse.errors import InputError
 
 _NORMAL = NormalDist()
 _CHUNK = 200  # replicates at once: bounds memory at chunk x images
+_DIGITS = 9  # of an effect, in percent: equal ones that were added up in another order are ties, which BCa counts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +105,7 @@ class Bootstrap:
 
     def _below(self, threshold: float) -> float:
         """Share of replicates below, ties half, kept off 0 and 1 by half a replicate."""
+        threshold = round(threshold, _DIGITS)
         share = float((self.draws < threshold).mean() + 0.5 * (self.draws == threshold).mean())
         edge = 0.5 / len(self.draws)
         return min(max(share, edge), 1 - edge)
@@ -157,7 +159,7 @@ def bootstrap_all(
     return [
         Bootstrap(
             estimate=sum(weight * sample.value() for weight, sample in effect),
-            draws=np.concatenate(drawn),
+            draws=np.round(np.concatenate(drawn), _DIGITS),
             acceleration=_acceleration(effect, sizes, num_seeds),
             num_seeds=num_seeds,
         )

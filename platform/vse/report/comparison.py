@@ -23,6 +23,7 @@ from vse.training.config import RunConfig, identity
 
 LEVEL = 0.95
 REPLICATES = 4000
+FEW_IMAGES = 30  # from which on a bootstrap's intervals have nearly their level: of three, all draws may agree
 ABSENT = "–"
 
 
@@ -317,6 +318,10 @@ def method(comparison: Comparison) -> list[str]:
     ]
     if number == 1:
         sentences.append("Every system is one training; the intervals do not include the variation between seeds.")
+    if any(count < FEW_IMAGES for count, _ in comparison.sizes.values()):
+        sentences.append(
+            f"Fewer than {FEW_IMAGES} images are too few for them: they are too narrow, and may exclude zero by chance."
+        )
     sentences.append(
         "They are not corrected for multiple comparisons: if nothing differs, about one in twenty excludes zero by "
         "chance."

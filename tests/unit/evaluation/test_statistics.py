@@ -99,6 +99,22 @@ def test_effects_that_share_their_draws_are_those_of_each_alone(nested):
         bootstrap_all([[(1.0, first)], [(1.0, sample(0.5, num_seeds=5))]], replicates=50)
 
 
+def test_an_interval_does_not_depend_on_the_order_of_additions():
+    """Replicates that equal the effect are ties, of which there are many with few images."""
+    rng = np.random.default_rng(0)
+    for num_images in range(11, 41):
+        queries = np.full((num_images, 1), 1.0)
+        one, other = (rng.integers(0, 2, (1 + num_images % 3, num_images, 1)).astype(float) for _ in range(2))
+        arms = [
+            (1.0, Sample(hits=one, queries=queries, images="a")),
+            (-1.0, Sample(hits=other, queries=queries, images="a")),
+        ]
+        apart = bootstrap(arms, replicates=500)
+        at_once = bootstrap([(1.0, Sample(hits=one - other, queries=queries, images="a"))], replicates=500)
+        assert apart.interval() == pytest.approx(at_once.interval(), abs=1e-6)
+        assert apart.p_above(0) == pytest.approx(at_once.p_above(0))
+
+
 def test_arms_must_match():
     with pytest.raises(InputError, match="numbers of seeds"):
         bootstrap([(1.0, sample(0.5)), (-1.0, sample(0.5, num_seeds=5))])

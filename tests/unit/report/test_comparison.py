@@ -201,3 +201,5 @@ def test_it_says_what_intervals_come_from_and_what_they_leave_out():
     assert "Every system is one training" in one
     assert "and over 3 seeds" in several
     assert "Every system is one training" not in several
+    few = replace(made_up(2), sizes={"test": (3, 15)})
+    assert ["too few" in " ".join(method(each)) for each in (made_up(2), few)] == [False, True]
