@@ -64,7 +64,7 @@ class Chooser:
         """The columns that can hold images."""
         if self.image:
             return _called(self.image, names)
-        return _called("image", names) or [name for name in names if _plain(name) in _IMAGES]
+        return _called("image", names) or [name for name in names if plain(name) in _IMAGES]
 
     def choose(self, names: Sequence[str], where: str) -> Columns:
         """The columns to read.
@@ -102,7 +102,7 @@ class Chooser:
             return [tuple(name for name, *_ in columns)] if all(columns) else []
         groups: dict[tuple[str, bool], list[str]] = {}
         for name in names:
-            match = re.fullmatch(r"(.*?)(\d*)", _plain(name))
+            match = re.fullmatch(r"(.*?)(\d*)", plain(name))
             assert match is not None
             stem, number = match.groups()
             base = stem if stem in _CAPTIONS else stem.removesuffix("s")
@@ -135,8 +135,8 @@ def _parts(value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def _plain(name: str) -> str:
-    """`fileName`, `File Name` and `file_name` are `filename`."""
+def plain(name: str) -> str:
+    """The name of a column in small letters without separators: `File Name` and `file_name` are `filename`."""
     return re.sub(r"[\s_.-]+", "", name.lower())
 
 

@@ -172,6 +172,69 @@ def test_rows_that_repeat_a_path_are_asked_about(tmp_path: Path, form: str) -> N
     assert len(records(tmp_path, id_column="row").images) == 4
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_column_of_text_is_its_own_path(tmp_path: Path, kind: pa.DataType) -> None:
+    columns = {"image": pa.array(["a.jpg", "b.jpg", "a.jpg"], kind), "caption": ["one", "two", "three"]}
+    pq.write_table(pa.table(columns), tmp_path / "set.parquet")
+    with pytest.raises(InputError, match=r"row 2: names the image 'a\.jpg', as .*row 0 does; data\.id_column=image"):
+        records(tmp_path)
+    assert texts(records(tmp_path, id_column="image")) == {"a.jpg": ["one", "three"], "b.jpg": ["two"]}
+    assert [image.id for image in records(tmp_path, id_column="row").images] == ["set/0", "set/1", "set/2"]
+
+
+@pytest.mark.parametrize("name", ["image_id", "imgid", "cocoid", "fileName", "image_path"])
+def test_rows_that_repeat_what_tells_images_apart_are_asked_about(tmp_path: Path, name: str) -> None:
+    """Of embedded pictures without paths, such a column alone says that rows are of one photograph."""
+    columns = {"image": [b"x"] * 4, "caption": ["one", "two", "three", "four"], name: [42.0, None, None, 42.0]}
+    pq.write_table(pa.table(columns), tmp_path / "set.parquet")
+    with pytest.raises(InputError, match=rf"row 3: names the image '42.0', as .*row 0 does; data\.id_column={name} "):
+        records(tmp_path)
+    assert len(records(tmp_path, id_column="row").images) == 4
+    pq.write_table(pa.table({**columns, name: [1, 2, 3, 4]}), tmp_path / "set.parquet")
+    assert [image.id for image in records(tmp_path).images] == [f"set/{k}" for k in range(4)]
+
+
+def test_the_splits_of_rows_are_not_those_of_a_key(tmp_path: Path) -> None:
+    columns = {"image": [b"x"] * 2, "caption": ["one", "two"], "split": ["test", "train"]}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    expected = r"^data\.test=x\.parquet: .*x\.parquet: row 1 has the split train; leave .* out .*, or rename or delete"
+    with pytest.raises(InputError, match=expected):
+        records(tmp_path, test="x.parquet")
+    assert [image.split for image in records(tmp_path).images] == ["test", "train"]
+    pq.write_table(pa.table({**columns, "split": ["test", "testing"]}), tmp_path / "x.parquet")
+    assert [image.split for image in records(tmp_path, test="x.parquet").images] == ["test", "test"]
+
+
+@pytest.mark.parametrize("splits", [["val", None], [None, "val"]])
+def test_splits_in_some_rows_alone_are_refused(tmp_path: Path, splits: list[str | None]) -> None:
+    columns = {"image": [b"x"] * 2, "caption": ["one", "two"], "split": splits}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    empty, filled = (tmp_path / f"x.parquet: row {k}" for k in (splits.index(None), splits.index("val")))
+    with pytest.raises(InputError, match=rf"the split is empty in {empty} but not in {filled}; fill the column"):
+        records(tmp_path)
+    (tmp_path / "x.parquet").rename(tmp_path / "val.parquet")
+    assert [image.split for image in records(tmp_path).images] == ["val", "val"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "found"), [([42.0, 7.0], "42"), ([42, 7], "42"), (["a", "b"], "a"), ([b"a", b"b"], ""), ([[1], [2]], "")]
+)
+def test_ids_are_whole_numbers_or_text(tmp_path: Path, ids: list[Any], found: str) -> None:
+    columns = {"image": [b"x"] * 2, "caption": ["one", "two"], "key": ids}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    if found:
+        assert records(tmp_path, id_column="key").images[0].id == found
+    else:
+        with pytest.raises(InputError, match=r"row 0: 'key' must be a whole number or text, got"):
+            records(tmp_path, id_column="key")
+
+
+def test_a_list_of_files_of_another_program_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text('{"_data_files": ["a"]}')
+    with pytest.raises(InputError, match=r"state\.json: _data_files: expected an object with 'filename', got str"):
+        records(tmp_path)
+
+
 def test_large_cells_are_cells(tmp_path: Path) -> None:
     cells = []
     for number in range(2):

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from vse.config import knob
 from vse.data.containers import TableFile, open_table, row_uri
 from vse.data.image_files import files_below
-from vse.data.reading import SplitNames, field, notice, read_json
+from vse.data.reading import WITHOUT_SPLITS, SplitNames, field, notice, optional_id, read_json
 from vse.data.records import Image, Records
 from vse.data.shard_splits import ShardsConfig, splits_of_shards
 from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
-from vse.data.table_rows import Chooser, Columns
+from vse.data.table_rows import Chooser, Columns, plain
 from vse.errors import InputError, first_line
 from vse.registry import register
 from vse.storage.folder import Folder
@@ -26,7 +26,7 @@ from vse.storage.hub import optional_package
 
 _CELLS = 4096  # rows whose text is in memory at once
 ROW = "row"  # data.id_column for one image per row
-_OF_IMAGES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_string, pa.types.is_large_string)
+_IDS = ("imageid", "imgid", "cocoid", "filename", "imagepath")  # columns that tell which rows are of one image
 
 
 @register("source", "hf")
@@ -66,17 +66,26 @@ class HuggingFace(Source):
         folder, splits = self._files()
         name = self.config.hub or str(folder)
         builder, captions, seen = RecordsBuilder(name), list[GivenCaption](), dict[str, str]()
-        paths = dict[str, str]()
+        first, lacking, having = dict[tuple[str, str], str](), "", ""
         names = SplitNames(name)
         for file, split in splits.items():
             address = folder.address(file)
             for row, cells in _rows(address, self._choose):
                 where = f"{address}: row {row}"
-                image = str(cells.id) if cells.id is not None else f"{file.rpartition('.')[0]}/{row}"
-                if cells.path and not self.config.id_column:
-                    self._refuse_repeated(cells, where, paths.setdefault(cells.path, where))
-                own = names.split(str(cells.split), where) if cells.split is not None else split
-                own = own or self.config.dealt(image)
+                image = cells.id if cells.id is not None else f"{file.rpartition('.')[0]}/{row}"
+                for named in () if self.config.id_column else cells.named:
+                    self._refuse_repeated(*named, where, first.setdefault(named, where))
+                own = split
+                if cells.split is not None:
+                    own, having = names.split(str(cells.split), where), where
+                    self._refuse_other_split(own, split, where)
+                elif not split:
+                    own, lacking = self.config.dealt(image), where
+                if lacking and having:
+                    raise InputError(
+                        f"{where}: the split is empty in {lacking} but not in {having}; fill the column in every row, "
+                        f"or {WITHOUT_SPLITS}"
+                    )
                 if image not in seen:
                     builder.image(Image(image, row_uri(file, row, cells.column), own), where)
                 elif seen[image] != own:
@@ -120,12 +129,20 @@ class HuggingFace(Source):
         return folder, splits_of_shards(folder.uri, files, config)
 
     @staticmethod
-    def _refuse_repeated(cells: "_Cells", where: str, first: str) -> None:
-        """Raises InputError for the path of an earlier row: copies of an image would be in several splits."""
+    def _refuse_repeated(column: str, name: str, where: str, first: str) -> None:
+        """Raises InputError for the name of an earlier row: copies of an image would be in several splits."""
         if first != where:
             raise InputError(
-                f"{where}: names the image {cells.path!r}, as {first} does; data.id_column={cells.column} makes rows "
-                "with the same path one image with several captions, data.id_column=row keeps them apart"
+                f"{where}: names the image {name!r}, as {first} does; data.id_column={column} makes rows with the same "
+                f"{column} one image with several captions, data.id_column=row keeps them apart"
+            )
+
+    def _refuse_other_split(self, own: str, split: str, where: str) -> None:
+        """Raises InputError for a row whose split is not that of the key that names its file."""
+        if own != split and (pattern := getattr(self.config, split, "")):
+            raise InputError(
+                f"data.{split}={pattern}: {where} has the split {own}; leave data.train, data.val and data.test out to "
+                "go by the column of splits, or rename or delete that column to go by these keys"
             )
 
     def _choose(self, schema: pa.Schema, where: str) -> "_Chosen":
@@ -139,36 +156,46 @@ class HuggingFace(Source):
                     f"data.{key}={value}: {where} has no such column; it has {', '.join(schema.names)[:200]}"
                 )
         kind = schema.field(columns.image).type
-        if not (pa.types.is_struct(kind) or any(holds(kind) for holds in _OF_IMAGES)):
+        if not (
+            pa.types.is_struct(kind) or _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        ):
             raise InputError(
                 f"{where}: column {columns.image!r} holds {kind}; expected images, as bytes or as datasets.Image"
             )
         id_column = "" if config.id_column == ROW and ROW not in schema.names else config.id_column
-        has_path = pa.types.is_struct(kind) and "path" in [kind.field(k).name for k in range(kind.num_fields)]
+        has_path = _is_text(kind) or (
+            pa.types.is_struct(kind) and "path" in [kind.field(k).name for k in range(kind.num_fields)]
+        )
         if id_column == columns.image and not has_path:
             raise InputError(f"data.id_column={id_column}: {where} has no paths in this column; name another one")
-        return _Chosen(columns, config.split_column or columns.split, id_column, columns.image if has_path else "")
+        path = columns.image if has_path else ""
+        names = [each.name for each in schema if plain(each.name) in _IDS and _is_id(each.type)]
+        names = [] if config.id_column else [name for name in names if name != path]
+        return _Chosen(columns, config.split_column or columns.split, id_column, path, names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Columns to read; `split`, `id` and `path` are empty if there are none. `path` is the column of images."""
+    """Columns to read; `split`, `id` and `path` are empty if there are none. `path` is the column of images, and
+    `names` are others whose cells say which rows are of one image."""
 
     columns: Columns
     split: str
     id: str
     path: str
+    names: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """A row: the column of its image, its captions, and its id, split and path if it has them."""
+    """A row: the column of its image, its captions, its id and split if it has them, and what it calls its image, by
+    column."""
 
     column: str
     captions: list[str | None]
-    id: Any
+    id: str | None
     split: Any
-    path: str | None
+    named: list[tuple[str, str]]
 
 
 def _data_files(folder: Folder) -> list[str]:
@@ -181,7 +208,8 @@ def _data_files(folder: Folder) -> list[str]:
         parent, _, name = state.rpartition("/")
         if name == "state.json":
             content = read_json(folder.address(state))
-            listed[parent] = {each["filename"] for each in field(content, "_data_files", list, state)}
+            files = field(content, "_data_files", list, folder.address(state))
+            listed[parent] = {field(each, "filename", str, f"{folder.address(state)}: _data_files") for each in files}
     found = []
     for file in files_below(folder.uri, (".parquet", ".arrow")):
         parent, _, name = file.rpartition("/")
@@ -199,6 +227,14 @@ def _image_features(schema: pa.Schema) -> list[str]:
         return []
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _is_id(kind: pa.DataType) -> bool:
+    return _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+
+
 def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
     """Number and text of every row of a file, without its images."""
     try:
@@ -209,22 +245,26 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
     chosen: _Chosen = choose(schema, address)
     texts = chosen.columns.captions
     by_path = bool(chosen.id) and chosen.id == chosen.path
-    others = [name for name in (chosen.split, "" if by_path else chosen.id) if name]
+    others = [name for name in (chosen.split, "" if by_path else chosen.id, *chosen.names) if name]
     row = 0
     for batch in _intact(_batches(table, [*texts, *others], chosen.path), address):
         try:
             values = {name: batch.column(name).to_pylist() for name in batch.schema.names if name != chosen.path}
+            paths = _paths(batch, chosen.path)
         except UnicodeDecodeError:
             raise InputError(f"{address}: rows from {row} on hold text that is not UTF-8") from None
-        paths = _paths(batch, chosen.path)
         for k in range(batch.num_rows):
             where = f"{address}: row {row}"
             captions = [text for name in texts for text in _texts(values[name][k], f"{where}: {name!r}")]
             split = values[chosen.split][k] if chosen.split else None
-            id_ = paths[k] if by_path else values[chosen.id][k] if chosen.id else None
-            if chosen.id and id_ is None:
-                raise InputError(f"{where}: {chosen.id!r} is null; every image needs an id")
-            yield row, _Cells(chosen.columns.image, captions, id_, split, paths[k])
+            id_ = None
+            if chosen.id:
+                id_ = paths[k] if by_path else optional_id({chosen.id: values[chosen.id][k]}, chosen.id, where)
+                if id_ is None:
+                    raise InputError(f"{where}: {chosen.id!r} is null; every image needs an id")
+            named = [(chosen.path, paths[k]), *((name, values[name][k]) for name in chosen.names)]
+            named = [(name, str(each)) for name, each in named if each not in (None, "") and each == each]  # no NaN
+            yield row, _Cells(chosen.columns.image, captions, id_, split, named)
             row += 1
 
 
@@ -242,8 +282,10 @@ def _intact(batches: Iterator[pa.RecordBatch], address: str) -> Iterator[pa.Reco
 
 def _batches(table: TableFile, names: list[str], image: str) -> Iterator[pa.RecordBatch]:
     """Columns of a file, and of the column of images their paths alone, if `image` names it."""
+    names = list(dict.fromkeys(names))
     if isinstance(table, pq.ParquetFile):
-        return table.iter_batches(_CELLS, columns=[*names, *([f"{image}.path"] if image else [])])
+        path = image if not image or _is_text(table.schema_arrow.field(image).type) else f"{image}.path"
+        return table.iter_batches(_CELLS, columns=[*names, *([path] if path else [])])
     return iter(table.select([*names, *([image] if image else [])]).to_batches(_CELLS))
 
 
@@ -251,7 +293,7 @@ def _paths(batch: pa.RecordBatch, image: str) -> list[str | None]:
     if not image:
         return [None] * batch.num_rows
     cells: Any = batch.column(image)
-    return cells.field("path").to_pylist()
+    return (cells if _is_text(cells.type) else cells.field("path")).to_pylist()
 
 
 def _texts(value: Any, where: str) -> list[str | None]:
