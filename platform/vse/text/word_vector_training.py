@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,13 @@ from vse.errors import InputError
 from vse.storage import columns
 from vse.storage.user_files import is_file, local, refuse_placeholder
 from vse.text.tokens import nfc, without_web, words
+
+# The first line of a table: `7.jpg#0`, a tab and a caption, as in Flickr8k.token.txt, or a header `image,caption`.
+_TABLE = re.compile(
+    r"\S+\.(?:jpe?g|png|gif|bmp|tiff?|webp)(?:\.\d+)?(?:#\d+)?\s*[\t,;|]"
+    r"|\W*(?:image|img|file)[\w ]*\W?\s*[\t,;|].*\b(?:caption|comment|sentence|text)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +44,7 @@ def read_captions(path: str) -> Iterator[str]:
     have one; any of them also gzipped.
 
     They are in composed Unicode, like the captions of data sets. Raises InputError naming the file if it is missing,
-    damaged or has no such column, and the line if a row or an object is malformed.
+    damaged, has no such column or is a table under the name of a text, and the line if a row or an object is malformed.
     """
     refuse_placeholder(path)
     if not is_file(path):
@@ -53,12 +61,25 @@ def read_captions(path: str) -> Iterator[str]:
             elif kind in (".jsonl", ".ndjson", ".json"):
                 captions = _objects(lines, path)
             else:
-                captions = iter(lines)
+                captions = _lines(lines, path)
             yield from (nfc(without_web(caption.strip())) for caption in captions if caption.strip())
     except (UnicodeDecodeError, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not a text file ({error})") from None
     except (EOFError, zlib.error) as error:
         raise InputError(f"{path}: is not a complete .gz file ({error}); was it cut off?") from None
+
+
+def _lines(lines: Iterable[str], path: str) -> Iterator[str]:
+    """Captions, one a line. A table would add the names of its images to their words."""
+    first = True
+    for line in lines:
+        if first and _TABLE.match(line):
+            raise InputError(
+                f"{path}: begins like a table of images and captions ({line.strip():.60}); give it a header with a "
+                "column named caption and the ending .csv (commas) or .tsv (tabs)"
+            )
+        first = first and not line.strip()
+        yield line
 
 
 def _column(lines: Iterable[str], path: str, delimiter: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ WHOLE = gzip.compress(b"".join(b"caption %d of many\n" % (k * k) for k in range(
 
 
 def test_captions_of_text_and_tables(tmp_path):
-    (tmp_path / "a.txt").write_text("A dog runs.\n\n Two cats \n")
+    (tmp_path / "a.txt").write_text("A dog runs.\n\n Two cats \n10.jpg#0\tA cow\n")
     (tmp_path / "b.csv").write_text('image,caption\n1.jpg,"A dog, running"\n2.jpg,\n')
     with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
         file.write("image,caption\n1.jpg,A cat\n")
@@ -21,7 +21,7 @@ def test_captions_of_text_and_tables(tmp_path):
     (tmp_path / "d.csv").write_text("caption\ncafe\u0301\n", encoding="utf-8")
     for name in ("d.txt", "d.csv"):
         assert list(read_captions(str(tmp_path / name))) == ["caf\u00e9"]
-    assert list(read_captions(str(tmp_path / "a.txt"))) == ["A dog runs.", "Two cats"]
+    assert list(read_captions(str(tmp_path / "a.txt"))) == ["A dog runs.", "Two cats", "10.jpg#0\tA cow"]
     assert list(read_captions(str(tmp_path / "b.csv"))) == ["A dog, running"]
     assert list(read_captions(str(tmp_path / "c.csv.gz"))) == ["A cat"]
     (tmp_path / "e.tsv").write_text("image\tcaption\n1.jpg\tA dog, running\n")
@@ -54,6 +54,11 @@ def test_tables_of_spreadsheets(tmp_path):
         ("bad.jsonl", "A dog\n", "line 1: expected one JSON object per line"),
         ("bad.gz", "not gzipped", "not a text file"),
         ("bad.txt", b"caf\xe9\n", "not a text file"),
+        ("Flickr8k.token.txt", "10_69.jpg#0\tA child in a dress .\n", r"begins like a table .* \.csv .* or \.tsv"),
+        ("Flickr8k.token.txt", "10_69.jpg.1#0\tA child in a dress .\n", "begins like a table of images and captions"),
+        ("results_20130124.token", "\n10.jpg#0\tTwo young guys .\n", "begins like a table of images and captions"),
+        ("captions.txt", "image,caption\n10.jpg,A child .\n", "begins like a table of images and captions"),
+        ("results.txt", "image_name| comment_number| comment\n", "begins like a table of images and captions"),
         ("cut.gz", WHOLE[:-20], r"not a complete \.gz file .* cut off"),
         ("damaged.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a complete \.gz file"),
         ("damaged.csv.gz", WHOLE[:10] + b"\xff" * 20 + WHOLE[30:], r"not a complete \.gz file"),
