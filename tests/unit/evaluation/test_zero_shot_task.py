@@ -90,6 +90,10 @@ def test_task_by_a_loop(tmp_path: Path, of_boxes: bool) -> None:
     [
         ("[]", r"expected \{\"classes\": \[names\], "),
         ('{"classes": [], "images": {}}', "expected "),
+        ('{"classes": {"n01": "tench"}, "images": {"1": "n01"}}', "expected "),
+        ('{"classes": "ab", "images": {"1": "a"}}', "expected "),
+        ('{"classes": ["a"], "images": {"1": {"a": 0}}}', "expected "),
+        ('{"classes": ["a"], "images": {"1": [["a"]]}}', "expected "),
         ('{"classes": ["a"], "images": {"1": "b"}}', "image 1 is of class 'b', which is not among its classes$"),
         ('{"classes": ["a"], "images": {"nowhere": "a"}}', "none of its 1 images is one of made up; name an image by"),
     ],

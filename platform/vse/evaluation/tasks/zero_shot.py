@@ -174,13 +174,17 @@ def read_classes(file: str, where: str) -> tuple[tuple[str, ...], Mapping[str, t
     content = read_json(file)
     try:
         classes, images = content["classes"], content["images"]
-        labels = {str(id_): (each,) if isinstance(each, str) else tuple(each) for id_, each in images.items()}
-        right = bool(classes) and all(isinstance(name, str) and name for name in classes)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        labels = {str(id_): (each,) if isinstance(each, str) else each for id_, each in images.items()}
+        right = bool(classes) and all(map(_are_texts, (classes, *labels.values())))
+    except (KeyError, TypeError, AttributeError):
         right, classes, labels = False, [], {}
     if not right:
         raise InputError(f'{where}: expected {{"classes": [names], "images": {{image id: class or [classes]}}}}')
     for id_, names in labels.items():
         if unlisted := [name for name in names if name not in classes]:
             raise InputError(f"{where}: image {id_} is of class {unlisted[0]!r}, which is not among its classes")
-    return tuple(dict.fromkeys(classes)), labels
+    return tuple(dict.fromkeys(classes)), {id_: tuple(names) for id_, names in labels.items()}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) and each for each in value)
