@@ -74,6 +74,15 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
     return {image: tuple(each) for image, each in boxes.items()}
 
 
+def of_files(addresses: Iterable[str], images: Iterable[str]) -> dict[str, tuple[Box, ...]]:
+    """The boxes in several such files. Those of one image add up. Raises InputError as `of_instances` does."""
+    wanted, boxes = set(images), dict[str, tuple[Box, ...]]()
+    for address in addresses:
+        for image, each in of_instances(address, wanted).items():
+            boxes[image] = boxes.get(image, ()) + each
+    return boxes
+
+
 def numbers(values: list[Any], what: str) -> tuple[float, float, float, float]:
     """The four numbers of a box. Raises InputError for anything else."""
     if len(values) != 4 or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):

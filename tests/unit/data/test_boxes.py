@@ -115,6 +115,19 @@ def test_coco_s_files_have_boxes_by_key(tmp_path):
     assert records.boxes == {"5": (CAT, TABLE)}
 
 
+def test_boxes_of_an_image_in_two_files_add_up(tmp_path):
+    """Such as things and stuff, or two rounds of annotation."""
+    captions = {"images": [{"id": 5, "file_name": "a.jpg"}], "annotations": [{"image_id": 5, "caption": "a cat"}]}
+    written(tmp_path, captions, "captions_val.json")
+    for number, name in enumerate(("cats.json", "tables.json")):
+        written(tmp_path, {**INSTANCES, "annotations": [INSTANCES["annotations"][2 * number]]}, name)
+    karpathy_s, coco = (registry.component("source", name) for name in ("karpathy", "coco"))
+    files = {"boxes": ("cats.json", "tables.json")}
+    assert karpathy_s(karpathy_s.Config(**karpathy(tmp_path), **files)).describe().boxes == {"5": (CAT, TABLE)}
+    keys = {"root": str(tmp_path), "train": "", "val": "captions_val.json"}
+    assert coco(coco.Config(**keys, **files)).describe().boxes == {"5": (CAT, TABLE)}
+
+
 def test_scenes_know_their_boxes():
     config = Scenes.Config(num_train=3, num_val=2, num_test=2, num_shifted=1, size=64)
     records = Scenes(config).describe()

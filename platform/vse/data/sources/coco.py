@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vse.config import knob
-from vse.data.boxes import of_instances
+from vse.data.boxes import of_files
 from vse.data.reading import SPLITS, field, notice, optional_id, read_json
-from vse.data.records import Box, Image, Records
+from vse.data.records import Image, Records
 from vse.data.source import (
     DataLocation,
     GivenCaption,
@@ -68,13 +68,13 @@ class Coco(Source):
             raise InputError("data.train, data.val, data.test: all are empty; name at least one captions_*.json")
         parts = [_read(inside(root, file), split, self._images(split)) for split, file in files.items()]
         builder, captions = RecordsBuilder(", ".join(part.path for part in parts)), list[GivenCaption]()
-        prefixes, boxes = _prefixes(parts), dict[str, tuple[Box, ...]]()
+        prefixes = _prefixes(parts)
         if self.config.boxes and any(prefixes):
             raise InputError(
                 "data.boxes: the caption files use the same image ids, so the split of a file of boxes is ambiguous"
             )
-        for file in self.config.boxes:
-            boxes |= of_instances(inside(root, file), (image for part in parts for image in part.images))
+        named = [inside(root, file) for file in self.config.boxes]
+        boxes = of_files(named, (image for part in parts for image in part.images))
         for part, prefix in zip(parts, prefixes, strict=True):
             for number, (image, uri) in enumerate(part.images.items()):
                 where = f"{part.path}: images[{number}]"

@@ -69,10 +69,8 @@ class Karpathy(Source):
         by_path = len({entry.uri for entry in unnamed}) > len({entry.name for entry in unnamed})
         if by_path:
             notice(f"{path}: file names occur in several folders; images without cocoid are named by their paths")
-        captions, instances = list[GivenCaption](), dict[str, tuple[Box, ...]]()
-        for file in self.config.boxes:
-            wanted = (entry.id for entry in entries if entry.id is not None)
-            instances |= boxes.of_instances(inside(self.folder(), file), wanted)
+        captions, named = list[GivenCaption](), [inside(self.folder(), file) for file in self.config.boxes]
+        instances = boxes.of_files(named, (entry.id for entry in entries if entry.id is not None))
         for entry in entries:
             image = entry.id or (entry.uri if by_path else entry.name)
             builder.image(Image(image, entry.uri, entry.split), entry.where, entry.boxes or instances.get(image, ()))
