@@ -48,9 +48,9 @@ class Rewrite:
     caption: str
     category: str
 
-    def pair(self, captions: Sequence[str]) -> CaptionPair | None:
-        """It against the caption that it rewrites, out of all of its image; None if both have the same words,
-        whatever their punctuation.
+    def pair(self, captions: Sequence[str | None]) -> CaptionPair | None:
+        """It against the caption that it rewrites, out of all of its image; None if that is None, or if both have the
+        same words, whatever their punctuation.
 
         Raises InputError if the image has no such caption.
         """
@@ -60,7 +60,7 @@ class Rewrite:
                 f"{len(captions)} of this image"
             )
         original = captions[self.number]
-        if _bare(original) == _bare(self.caption):
+        if original is None or _bare(original) == _bare(self.caption):
             return None
         return CaptionPair(self.filename, self.caption, original, self.category)
 

@@ -3,7 +3,7 @@
 import hashlib
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -156,6 +156,8 @@ class Records:
         captions: Captions, in the order of their images.
         source: What made the records, as plain data; part of the fingerprint.
         boxes: Annotated regions by image id, of the images that have some.
+        left_out: By image id, the places of captions that are left out, from 0, among all that the data set gives the
+            image. What others wrote about captions by their number needs them.
     """
 
     name: str
@@ -163,6 +165,7 @@ class Records:
     captions: tuple[Caption, ...]
     source: dict[str, Any] = field(default_factory=dict)
     boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
+    left_out: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, ids in (("image", [i.id for i in self.images]), ("caption", [c.id for c in self.captions])):
@@ -211,7 +214,8 @@ class Records:
             folder.write_bytes(_BOXES, sink.getvalue())
         folder.commit_manifest(
             (*_COLUMNS, *((_BOXES,) if self.boxes else ())),
-            {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source},
+            {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source}
+            | ({"left_out": dict(self.left_out)} if self.left_out else {}),
         )
 
     @classmethod
@@ -228,7 +232,7 @@ class Records:
         images = tuple(Image(**row) for row in tables["images.parquet"])
         captions = tuple(Caption(**row) for row in tables["captions.parquet"])
         boxes = StoredBoxes(folder, manifest) if _BOXES in manifest["files"] else {}
-        records = cls(manifest["name"], images, captions, manifest["source"], boxes)
+        records = cls(manifest["name"], images, captions, manifest["source"], boxes, manifest.get("left_out", {}))
         vars(records)["fingerprint"] = manifest["fingerprint"]  # computed from boxes, which would be read for it
         return records
 

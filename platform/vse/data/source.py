@@ -282,18 +282,15 @@ class RecordsBuilder:
     def __init__(self, path: str) -> None:
         self._path = path
         self._images: dict[str, Image] = {}
-        self._captions: dict[str, list[Caption]] = {}
+        self._captions: dict[str, list[Caption | None]] = {}  # None: one that is left out
         self._caption_ids: set[str] = set()
         self._rejects: list[list[str]] = []
         self._boxes: dict[str, tuple[Box, ...]] = {}
 
     def image(self, image: Image, where: str, boxes: tuple[Box, ...] = ()) -> None:
-        """Add an image with its annotated regions. Raises InputError if its id is not unique.
+        """Add an image with its annotated regions; `where` is file and entry, for messages.
 
-        Args:
-            image: the image.
-            where: file and entry, for messages.
-            boxes: its annotated regions.
+        Raises InputError if its id is not unique.
         """
         if not is_text(image.id + image.uri):
             raise InputError(f"{where}: image id {image.id!r} is not valid text; expected whole Unicode characters")
@@ -305,11 +302,9 @@ class RecordsBuilder:
             self._boxes[image.id] = boxes
 
     def caption(self, caption: Caption, where: str) -> None:
-        """Add a caption of an image that was added before. Raises InputError if its id is not unique.
+        """Add a caption, with the text of its file, of an image that was added before; `where` is as for `image`.
 
-        Args:
-            caption: the caption, with the text of its file.
-            where: file and entry, for messages.
+        Raises InputError if its id is not unique.
         """
         if not is_text(caption.id):
             raise InputError(f"{where}: caption id {caption.id!r} is not valid text; expected whole Unicode characters")
@@ -318,14 +313,15 @@ class RecordsBuilder:
         if caption.image not in self._images:
             raise InputError(f"{where}: caption {caption.id!r} points to image {caption.image!r}, which is not listed")
         self._caption_ids.add(caption.id)
-        text = as_caption(caption.text)
+        text, kept = as_caption(caption.text), None
         if not is_text(text):
             self.reject(caption.id, "caption with half a character (a lone surrogate)")
         elif not has_word(text):
             self.reject(caption.id, "caption without a word")
         else:
             raw = "" if text == composed(caption.text) else caption.text
-            self._captions[caption.image].append(Caption(caption.id, caption.image, text, raw))
+            kept = Caption(caption.id, caption.image, text, raw)
+        self._captions[caption.image].append(kept)
 
     def given_captions(self, captions: Sequence[GivenCaption]) -> None:
         """Add captions under the ids of their file if these are unique, otherwise as `image#k`.
@@ -343,6 +339,7 @@ class RecordsBuilder:
             name = caption.id if caption.id is not None and repeated is None else numbered
             if caption.text is None:
                 self.reject(name, "caption is null")
+                self._captions.get(caption.image, []).append(None)
             else:
                 self.caption(Caption(name, caption.image, caption.text), caption.where)
 
@@ -362,17 +359,20 @@ class RecordsBuilder:
         """
         images = []
         for image in self._images.values():
-            if self._captions[image.id]:
+            if any(self._captions[image.id]):
                 images.append(image)
             else:
                 self.reject(image.id, "image without a caption")
         if not images:
             raise InputError(f"{self._path}: holds no image with a caption")
-        captions = [c for image in images for c in self._captions[image.id]]
+        captions = [c for image in images for c in self._captions[image.id] if c]
+        gaps = {image.id: [k for k, c in enumerate(self._captions[image.id]) if c is None] for image in images}
         revision = revision_of(c.text for c in captions)
         tokens = {"tokens": revision} if revision > 1 else {}  # what is made of the captions depends on it
         boxes = {image.id: each for image in images if (each := self._boxes.get(image.id))}
-        return Records(name, tuple(images), tuple(captions), {**source, **tokens, "rejects": self._rejects}, boxes)
+        source = {**source, **tokens, "rejects": self._rejects}
+        left_out = {image: places for image, places in gaps.items() if places}
+        return Records(name, tuple(images), tuple(captions), source, boxes, left_out)
 
 
 def has_word(text: str) -> bool:

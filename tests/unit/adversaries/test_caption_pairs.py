@@ -190,6 +190,7 @@ def test_rewrites_are_paired_with_the_captions_that_they_rewrite(tmp_path):
     own = ["A dog.", "a dog on grass", "a third caption"]
     assert first.pair(own) == CaptionPair("1", "a brown dog", "A dog.", "finer")
     assert second.pair(own) is None  # the same words
+    assert second.pair(["A dog.", None, "a dog that sleeps"]) is None  # the data set leaves it out
     assert (third.filename, third.number, third.category) == ("2", 0, "finer")
     with pytest.raises(InputError, match="rewrites caption 2, and the data set has 1 of this image"):
         second.pair(own[:1])

@@ -9,7 +9,13 @@ import torch
 
 from tests.unit.evaluation.contexts import context_of
 from tests.unit.evaluation.test_own_pool import Cosine
+from vse.adversaries.caption_pairs import CaptionPair, Rewrite
+from vse.data.records import Records
+from vse.data.sources.karpathy import Karpathy
 from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
+from vse.storage.folder import Folder
+
+PAIR = CaptionPair("1.jpg", "a", "b", "finer")
 
 
 def accuracy(tmp_path, images, captions, negatives, image, categories, training=()):
@@ -54,6 +60,23 @@ def test_categories_weigh_alike(tmp_path):
     captions, negatives = {"code": torch.ones(4, 1)}, {"code": torch.tensor([[0.0], [0.0], [0.0], [2.0]])}
     found = accuracy(tmp_path, images, captions, negatives, [0, 0, 0, 0], ["a", "a", "a", "b"])
     assert found["mean"] == pytest.approx(50.0)
+
+
+def test_finer_captions_keep_their_numbers_where_a_caption_is_left_out(tmp_path, monkeypatch):
+    raw = ["...", "a dog", None, "a cat", "!"]
+    images = [{"filename": "1.jpg", "split": "test", "sentences": [{"raw": each} for each in raw]}]
+    (tmp_path / "dataset_made.json").write_text(json.dumps({"images": images}))
+    records = Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
+    records.save(Folder.open(str(tmp_path / "records")))
+    path = tmp_path / "finer.json"
+    path.write_text(json.dumps({"1.jpg": ["finer 0", "finer 1", "finer 2", "finer 3", "finer 4"]}))
+    task = CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),)))
+    compared = []
+    monkeypatch.setattr(Rewrite, "pair", lambda rewrite, texts: compared.append(texts[rewrite.number]) or PAIR)
+    for each in (records, Records.load(Folder.open(str(tmp_path / "records")))):
+        compared.clear()
+        task.check(each)
+        assert compared == [None, "a dog", None, "a cat", None]
 
 
 def test_finer_captions_against_those_of_the_data_set(tmp_path):

@@ -140,9 +140,13 @@ class CaptionPairsTask(Task):
         return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share, TRAINING.name: of_training}
 
 
-def _texts(records: Records) -> dict[str, list[str]]:
-    """The captions of each image, in their order."""
-    texts: dict[str, list[str]] = {}
+def _texts(records: Records) -> dict[str, list[str | None]]:
+    """The captions of each image, in their order; None stands for one that is left out, so that the others keep their
+    numbers."""
+    texts: dict[str, list[str | None]] = {}
     for caption in records.captions:
         texts.setdefault(caption.image, []).append(caption.text)
+    for image, places in records.left_out.items():
+        for place in places:
+            texts.get(image, []).insert(place, None)
     return texts
