@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vse.data.reading import optional_id
 from vse.errors import InputError
 from vse.storage import columns
 from vse.storage.user_files import file_name, local, refuse_placeholder
@@ -26,7 +27,7 @@ _OTHER_NAMES = {"image": "filename", "negative": "negative_caption"}
 _OTHER_NAMES |= {"image_file": "filename", "foil": "negative_caption"}  # VALSE
 _VOTES = 2  # of three that a pair of VALSE needs (section 4)
 _TWINS = ("image_0", "image_1", "caption_0", "caption_1")
-_COCO = re.compile(r"(?:.*_)?(\d{12})$")
+_COCO = re.compile(r"(?:COCO_[a-z]+\d{4}_)?(\d{12})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,8 @@ def read_rewrites(path: str) -> tuple[Rewrite, ...]:
         return ()
     if not isinstance(data, Mapping) or not data or not all(isinstance(each, list) for each in data.values()):
         return ()
+    if _is_row(data):
+        return ()  # columns of pairs
     for image, captions in data.items():
         if not all(isinstance(each, str) and each.strip() for each in captions):
             raise InputError(f"{path}, entry {image}: expected a list of captions")
@@ -127,7 +130,7 @@ def read_rewrites(path: str) -> tuple[Rewrite, ...]:
 
 
 def read_pairs(path: str) -> tuple[CaptionPair, ...]:
-    """Pairs of a file: JSON as SugarCrepe has it, JSON lines, or .tsv / .csv with a head line.
+    """Pairs of a file: JSON as SugarCrepe has it or as columns, JSON lines, or .tsv / .csv with a head line.
 
     Columns are filename (or image), caption, negative_caption (or negative) and, where there is one, category; without
     it the category is the file's name. Of VALSE's pairs those are read that its numbers are of: with `mturk`, at least
@@ -195,7 +198,12 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
                 except (ValueError, RecursionError) as error:
                     raise InputError(f"{path}, line {number}: neither JSON nor JSON lines ({error})") from None
         return
-    if isinstance(data, Mapping) and not (set(_renamed(data)) >= set(_COLUMNS) or data.keys() >= set(_TWINS)):
+    if isinstance(data, Mapping) and _is_row(data) and all(isinstance(each, list) for each in data.values()):
+        if len({len(each) for each in data.values()}) > 1:
+            listed = ", ".join(f"{name} {len(each)}" for name, each in data.items())
+            raise InputError(f"{path}: its columns differ in length ({listed}); expected one cell each for every row")
+        data = [dict(zip(data, cells, strict=True)) for cells in zip(*data.values(), strict=True)]
+    if isinstance(data, Mapping) and not _is_row(data):
         yield from ((f"entry {key}", row) for key, row in data.items())
     else:
         rows = data if isinstance(data, list) else [data]
@@ -203,9 +211,9 @@ def _json(text: str, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _tabular(text: str, path: str, *, tabs: bool) -> Iterator[tuple[str, Any]]:
-    """Rows by column. Between tabs a quotation mark is part of a caption, as in the tables that data sets come in."""
+    """Rows by column."""
     lines = io.StringIO(text, newline="")
-    for number, row in columns.named(lines, path, _check_header, delimiter="\t" if tabs else ",", quoted=not tabs):
+    for number, row in columns.named(lines, path, _check_header, delimiter="\t" if tabs else ","):
         yield f"line {number}", row
 
 
@@ -215,8 +223,13 @@ def _check_header(header: list[str], where: str) -> None:
         raise InputError(f"{where}: the column {twice[0]} occurs {meant.count(twice[0])} times")
 
 
+def _is_row(data: Mapping[str, Any]) -> bool:
+    return set(_renamed(data)) >= set(_COLUMNS) or data.keys() >= set(_TWINS)
+
+
 def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {_OTHER_NAMES.get(name, name): value for name, value in row.items()}
+    """A row with the project's own names, which come before others for the same."""
+    return {meant: row[name] for name, meant in reversed(_OTHER_NAMES.items()) if name in row} | dict(row)
 
 
 def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
@@ -225,9 +238,8 @@ def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
     if not all(isinstance(value, str) and value.strip() for value in values):
         raise InputError(f"{path}, {where}: expected texts for {', '.join(_COLUMNS)}")
     filename, caption, negative = map(str, values)
-    return CaptionPair(
-        filename, nfc(without_web(caption)), nfc(without_web(negative)), str(named.get("category") or stem)
-    )
+    category = optional_id(named, "category", f"{path}, {where}") or stem
+    return CaptionPair(filename, nfc(without_web(caption)), nfc(without_web(negative)), category)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,23 +3,20 @@
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from vse.data.image_files import ENDINGS
 from vse.data.source import DataLocation, name_of_source
 from vse.data.table_rows import CAPTION_KEY, IMAGE_KEY, Chooser, Listing
 from vse.errors import InputError
-from vse.storage.columns import rows
+from vse.storage.columns import Row, quoted_or_literal, rows
 from vse.storage.folder import Folder
 
 _NAMES = {",": "comma-separated", "\t": "tab-separated", "|": "|-separated", ";": ";-separated"}
-_LITERAL = "\t|"  # whose writers often leave quotation marks as they are
 _FIRST = re.compile(rf".*(?:{'|'.join(map(re.escape, ENDINGS))})(?:#\d+)?", re.IGNORECASE)
 _NUMBER = re.compile(r"(number|index|id)$")  # a column that counts captions
 _NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)", re.DOTALL)
-
-Row = tuple[int, list[str]]
 
 
 def delimited(text: str, path: str, chooser: Chooser) -> Listing:
@@ -80,13 +77,11 @@ def _header(lines: list[str], separator: str) -> list[str]:
 
 
 def _read(lines: list[str], path: str, start: int, separator: str, head: list[str]) -> tuple[str, list[Row]]:
-    """The form of a table, and its rows.
+    """The form of a table, and its rows."""
+    mended: dict[bool, int] = {}
 
-    Quotation marks quote fields. Between tabs or bars, they are read as letters if the file cannot be read otherwise.
-    """
-
-    def read(how: str = "") -> tuple[str, list[Row]]:
-        mended: list[list[str]] = []
+    def read(quoted: bool) -> Iterator[Row]:
+        mended[quoted] = 0
 
         def mend(fields: list[str]) -> list[str] | None:
             """Split a last field that lacks the separator after the number of the caption, such as `4   A dog runs .`.
@@ -96,32 +91,15 @@ def _read(lines: list[str], path: str, start: int, separator: str, head: list[st
             match = _NUMBERED.fullmatch(fields[-1])
             if not match or len(fields) != len(head) - 1 or not _NUMBER.search(head[-2].lower()):
                 return None
-            mended.append(fields)
+            mended[quoted] += 1
             return [*fields[:-1], *match.groups()]
 
-        table = list(rows(lines, path, delimiter=separator, quoted=not how, first=start, mend=mend))
-        lacking = f", {len(mended)} of them without a separator after {head[-2]!r}" if mended else ""
-        return f"{_NAMES.get(separator, f'{separator}-separated')}{how}{lacking}", table
+        return rows(lines, path, delimiter=separator, quoted=quoted, first=start, mend=mend)
 
-    if separator not in _LITERAL:
-        return read()
-    try:
-        whole: tuple[str, list[Row]] | InputError = read()
-        if not any(_swallows(cells, separator) for _, cells in whole[1]):
-            return whole
-    except InputError as error:
-        whole = error
-    try:
-        return read(" with literal quotation marks")
-    except InputError:
-        if isinstance(whole, InputError):
-            raise whole from None
-        return whole
-
-
-def _swallows(cells: list[str], separator: str) -> bool:
-    """Whether a field seems to hold the end of one row and the beginning of the next."""
-    return any(separator in cell and "\n" in cell for cell in cells)
+    quoted, table = quoted_or_literal(read, separator)
+    how = "" if quoted else " with literal quotation marks"
+    lacking = f", {number} of them without a separator after {head[-2]!r}" if (number := mended[quoted]) else ""
+    return f"{_NAMES.get(separator, f'{separator}-separated')}{how}{lacking}", table
 
 
 _CAPTIONS = "captions"

@@ -6,22 +6,63 @@ from collections.abc import Callable, Iterable, Iterator
 from vse.errors import InputError
 
 _NAMES = {",": "comma", "\t": "tab", ";": "semicolon"}
+_LITERAL = "\t|"  # whose writers often leave quotation marks as they are
+
+Row = tuple[int, list[str]]
 
 
 def named(
-    lines: Iterable[str], path: str, check: Callable[[list[str], str], None], *, delimiter: str, quoted: bool = True
+    lines: Iterable[str], path: str, check: Callable[[list[str], str], None], *, delimiter: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, fields by column name) of every row after the header.
+    """(line number, fields by column name) of every row after the header, quoted as `quoted_or_literal` finds them.
 
     Column names are lower case. `check` is called with them and the position of the header, and raises InputError for
     missing or repeated columns. It gets an empty list for an empty file.
     """
-    every = rows(lines, path, delimiter=delimiter, quoted=quoted)
+    if delimiter in _LITERAL:
+        kept = list(lines)
+        every = iter(
+            quoted_or_literal(lambda quoted: rows(kept, path, delimiter=delimiter, quoted=quoted), delimiter)[1]
+        )
+    else:
+        every = rows(lines, path, delimiter=delimiter)
     number, fields = next(every, (0, []))
     header = [name.strip().lower() for name in fields]
     check(header, f"{path}: line {number}" if header else path)
     for number, fields in every:
         yield number, dict(zip(header, fields, strict=True))
+
+
+def quoted_or_literal(read: Callable[[bool], Iterable[Row]], delimiter: str) -> tuple[bool, list[Row]]:
+    """(whether quotation marks enclose fields, the rows of a file). Between tabs or bars they are ordinary characters
+    if the file cannot be read otherwise.
+
+    Args:
+        read: reads the file, with quotation marks that enclose fields or with ordinary ones.
+        delimiter: between fields.
+
+    Raises:
+        InputError: as `read` does.
+    """
+    if delimiter not in _LITERAL:
+        return True, list(read(True))
+    try:
+        whole: list[Row] | InputError = list(read(True))
+        if not any(_swallows(cells, delimiter) for _, cells in whole):
+            return True, whole
+    except InputError as error:
+        whole = error
+    try:
+        return False, list(read(False))
+    except InputError:
+        if isinstance(whole, InputError):
+            raise whole from None
+        return True, whole
+
+
+def _swallows(cells: list[str], delimiter: str) -> bool:
+    """Whether a field seems to hold the end of one row and the beginning of the next."""
+    return any(delimiter in cell and "\n" in cell for cell in cells)
 
 
 def rows(
@@ -32,7 +73,7 @@ def rows(
     quoted: bool = True,
     first: int = 1,
     mend: Callable[[list[str]], list[str] | None] | None = None,
-) -> Iterator[tuple[int, list[str]]]:
+) -> Iterator[Row]:
     """(line number, fields) of every row that is not blank. The first is the header; all rows have its length.
 
     Args:

@@ -1,6 +1,8 @@
 """Files of (image, caption, negative caption): SugarCrepe's JSON, JSON lines, tables."""
 
 import json
+import math
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -19,6 +21,8 @@ PAIR = CaptionPair("1.jpg", "a dog", "a cat", "add_obj")
     [
         ("add_obj.json", json.dumps({"0": ROW, "1": ROW})),
         ("add_obj.json", json.dumps([ROW, ROW])),
+        ("add_obj.json", json.dumps({name: [each] * 2 for name, each in ROW.items()})),
+        ("add_obj.json", json.dumps([{**ROW, "image": "7.jpg", "foil": "a cow"}, {"foil": "a cow", **ROW}])),
         ("add_obj.jsonl", f"{json.dumps(ROW)}\n\n{json.dumps(ROW)}\n"),
         ("add_obj.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\n1.jpg\ta dog\ta cat\n"),
         ("add_obj.TSV", "Image\tCaption\tNegative\n1.jpg\ta dog\ta cat\n1.jpg\ta dog\ta cat\n"),
@@ -49,6 +53,26 @@ def test_only_an_end_of_line_ends_a_row(tmp_path, name):
     assert read_pairs(str(path)) == (pair,)
 
 
+@pytest.mark.parametrize(
+    ("text", "caption"),
+    [('"A sign that says ""STOP"""', 'A sign that says "STOP"'), ('"Stop" says a sign', '"Stop" says a sign')],
+)
+def test_quotation_marks_between_tabs_enclose_a_caption_or_are_of_it(tmp_path, text, caption):
+    """The first is how pandas writes, the second how data sets come."""
+    path = tmp_path / "x.tsv"
+    path.write_text(f"image\tcaption\tnegative\n1.jpg\t{text}\ta cat\n")
+    assert read_pairs(str(path)) == (CaptionPair("1.jpg", caption, "a cat", "x"),)
+
+
+@pytest.mark.parametrize(
+    ("category", "name"), [(0, "0"), (2.0, "2"), ("swap", "swap"), ("", "x"), (None, "x"), (math.nan, "x")]
+)
+def test_only_an_empty_category_is_the_file_s_name(tmp_path, category, name):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([ROW | {"category": category}]))
+    assert [pair.category for pair in read_pairs(str(path))] == [name]
+
+
 def test_a_category_of_its_own_and_a_single_line(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(ROW | {"category": "swap"}))
@@ -63,6 +87,8 @@ def test_a_category_of_its_own_and_a_single_line(tmp_path):
         ("x.json", "\n", "holds no pairs"),
         ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: expected texts for"),
         ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: expected texts for"),
+        ("x.json", json.dumps([ROW | {"category": False}]), "entry 0: 'category' must be a whole number or text"),
+        ("x.json", json.dumps({name: ["a", "b"][name == "caption" :] for name in ROW}), "columns differ in length"),
         ("x.json", "3", "expected texts for"),
         ("x.json", "[" * 100_000, "nested too deeply"),
         ("x.tsv", "image\tcaption\n1.jpg\ta dog\n", "line 2: expected texts for"),
@@ -138,6 +164,11 @@ def matched(names, images):
 BEACH, CITY, CROSSING = "beach/001.jpg", "city/001.jpg", "crossing.png"
 
 
+def test_a_number_in_the_name_of_another_data_set_is_not_coco_s():
+    names = ["VisualDialog_val2018_000000000042.jpg", "COCO_train2014_000000000042.jpg"]
+    assert matched(names, [("coco", "000000000042.jpg")]).ids == {names[1]: "coco"}
+
+
 def test_images_of_the_same_name_are_told_apart_by_their_folders():
     names = [BEACH, CITY, "./city/001.jpg", "/data/city/001.jpg", "city/001", "crossing"]
     found = matched(names, [(name, name) for name in (BEACH, CITY, CROSSING)])
@@ -199,6 +230,9 @@ def test_rewrites_are_paired_with_the_captions_that_they_rewrite(tmp_path):
         read_rewrites(str(path))
     path.write_text(json.dumps({"0": {"filename": "1.jpg", "caption": "a", "negative_caption": "b"}}))
     assert read_rewrites(str(path)) == ()
+    path.write_text(json.dumps({name: [each] for name, each in ROW.items()}))
+    assert read_rewrites(str(path)) == ()
+    assert read_files([str(path)]) == (replace(PAIR, category="finer"),)
 
 
 @pytest.mark.skipif(SHARED is None, reason="the shared data are not here")

@@ -42,6 +42,21 @@ def test_rows_by_the_names_of_their_columns() -> None:
     assert seen == [(["image", "caption"], "t.csv: line 2"), (["image", "text"], "t.csv: line 1"), ([], "t.csv")]
 
 
+def test_between_tabs_quotation_marks_are_quotes_or_letters() -> None:
+    def named(text: str, delimiter: str = "\t") -> list[tuple[int, dict[str, str]]]:
+        lines = io.StringIO(text, newline="")
+        return list(columns.named(lines, "t.tsv", lambda header, where: None, delimiter=delimiter))
+
+    assert named('caption\ti\n"A ""sign"""\t1\n') == [(2, {"caption": 'A "sign"', "i": "1"})]
+    assert named('caption\ti\n"A" sign\t1\n') == [(2, {"caption": '"A" sign', "i": "1"})]
+    lost = 'i\tcaption\n1\t"A\n2\tB\n3\tsome\n4\tC"\n'
+    assert [row["caption"] for _, row in named(lost)] == ['"A', "B", "some", 'C"']
+    with pytest.raises(InputError, match="line 2: 3 fields"):
+        named("a\tb\n1\t2\t3\n")
+    with pytest.raises(InputError, match="line 2: ',' expected after"):
+        named('a,b\n"A" b,1\n', ",")
+
+
 def test_a_quotation_mark_may_be_a_character_like_others() -> None:
     assert read('a\tb\n1\t"Stop\n', "\t", quoted=False) == [(1, ["a", "b"]), (2, ["1", '"Stop'])]
 

@@ -25,6 +25,8 @@ def test_captions_of_text_and_tables(tmp_path):
     assert list(read_captions(str(tmp_path / "b.csv"))) == ["A dog, running"]
     assert list(read_captions(str(tmp_path / "c.csv.gz"))) == ["A cat"]
     (tmp_path / "e.tsv").write_text("image\tcaption\n1.jpg\tA dog, running\n")
+    (tmp_path / "g.tsv").write_text('image\tcaption\n1.jpg\t"Stop" says a sign\n')
+    assert list(read_captions(str(tmp_path / "g.tsv"))) == ['"Stop" says a sign']
     (tmp_path / "f.jsonl").write_text('{"image": "1.jpg", "caption": "A \\"dog\\""}\n\n{"caption": "A cat", "id": 3}\n')
     assert list(read_captions(str(tmp_path / "e.tsv"))) == ["A dog, running"]
     assert list(read_captions(str(tmp_path / "f.jsonl"))) == ['A "dog"', "A cat"]
