@@ -6,6 +6,7 @@ from typing import Any
 
 from vse.data.reading import field, notice, read_json
 from vse.data.records import Box
+from vse.data.regions import DIGITS
 from vse.errors import InputError
 
 
@@ -22,14 +23,12 @@ def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     """
     if item.get("objects") is None:
         return ()
-    size = (field(item, "width", (int, float), where), field(item, "height", (int, float), where))
-    boxes = []
+    size, boxes = size_of(item, where), list[Box]()
     for number, entry in enumerate(field(item, "objects", list, where)):
         place = f"{where}.objects[{number}]"
         corners = numbers(field(entry, "box", list, place), f"{place}: 'box'")
-        if without_area(corners, place):
-            continue
-        boxes.append(in_fractions(field(entry, "category", str, place), corners, size, place))
+        if box := in_fractions(field(entry, "category", str, place), corners, size, place):
+            boxes.append(box)
     return tuple(boxes)
 
 
@@ -55,7 +54,7 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
     for number, entry in enumerate(field(data, "images", list, address)):
         where = f"{address}: images[{number}]"
         if (image := str(field(entry, "id", (int, str), where))) in wanted:
-            sizes[image] = (field(entry, "width", (int, float), where), field(entry, "height", (int, float), where))
+            sizes[image] = size_of(entry, where)
     if not sizes:
         raise InputError(f"{address}: lists none of the images of this data set; expected the file of its split")
     boxes = dict[str, list[Box]]()
@@ -68,9 +67,8 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
             raise InputError(f"{where}: category {category} is not listed under 'categories'")
         left, top, width, height = numbers(field(entry, "bbox", list, where), f"{where}: 'bbox'")
         corners = (left, top, left + width, top + height)
-        if without_area(corners, where):
-            continue
-        boxes.setdefault(image, []).append(in_fractions(names[category], corners, sizes[image], where))
+        if box := in_fractions(names[category], corners, sizes[image], where):
+            boxes.setdefault(image, []).append(box)
     return {image: tuple(each) for image, each in boxes.items()}
 
 
@@ -85,25 +83,33 @@ def of_files(addresses: Iterable[str], images: Iterable[str]) -> dict[str, tuple
 
 def numbers(values: list[Any], what: str) -> tuple[float, float, float, float]:
     """The four numbers of a box. Raises InputError for anything else."""
-    if len(values) != 4 or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
-        raise InputError(f"{what} must be four numbers, got {values!r}")
+    if len(values) != 4 or not all(isinstance(v, (int, float)) and _is_finite(v) for v in values):
+        raise InputError(f"{what} must be four numbers, got {values!r:.80}")
     left, top, right, bottom = map(float, values)
     return left, top, right, bottom
 
 
-def without_area(corners: tuple[float, float, float, float], where: str) -> bool:
-    """Whether a box is a line or a point, as a few of COCO's are, with a notice that it is left out."""
-    left, top, right, bottom = corners
-    empty = (left == right and top <= bottom) or (top == bottom and left <= right)
-    if empty:
-        notice(f"{where}: box ({', '.join(f'{corner:g}' for corner in corners)}) has no area and is left out")
-    return empty
+def size_of(item: Any, where: str) -> tuple[float, float]:
+    """`width` and `height` of an image in pixels. Raises InputError for what is no number."""
+    size = (field(item, "width", (int, float), where), field(item, "height", (int, float), where))
+    if not all(map(_is_finite, size)):
+        raise InputError(f"{where}: 'width' and 'height' must be numbers of pixels, got {size!r:.80}")
+    return size
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return False
 
 
 def in_fractions(
     label: str, corners: tuple[float, float, float, float], size: tuple[float, float], where: str, caption: str = ""
-) -> Box:
-    """A box with its sides as fractions of the image.
+) -> Box | None:
+    """A box with its sides as fractions of the image; None, with a notice, for one without an area inside the image.
+
+    A few of COCO's are lines or points, or lie in the pixel beside the image, as some of Flickr30k Entities do.
 
     Args:
         label: The category or phrase.
@@ -117,10 +123,15 @@ def in_fractions(
     """
     width, height = size
     left, top, right, bottom = corners
+    shown = ", ".join(f"{corner:g}" for corner in corners)
+    is_line = (left == right and top <= bottom) or (top == bottom and left <= right)
     inside = -1 <= left < right <= width + 1 and -1 <= top < bottom <= height + 1
-    if not inside or min(width, height) <= 0:
-        shown = ", ".join(f"{corner:g}" for corner in corners)
+    if not is_line and (not inside or min(width, height) <= 0):
         raise InputError(f"{where}: box ({shown}) is not inside an image of {width:g} x {height:g} pixels")
-    sides = (left / width, top / height, right / width, bottom / height)
-    left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
-    return Box(label, left, top, right, bottom, caption)
+    if not is_line:
+        sides = (left / width, top / height, right / width, bottom / height)
+        left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
+        if round(left, DIGITS) < round(right, DIGITS) and round(top, DIGITS) < round(bottom, DIGITS):
+            return Box(label, left, top, right, bottom, caption)
+    notice(f"{where}: box ({shown}) has no area and is left out")
+    return None

@@ -45,6 +45,8 @@ def test_instances_become_fractions_without_crowds(tmp_path):
         ("annotations", {"image_id": 5, "category_id": 4, "bbox": [0, 0, 1, 1]}, r"annotations\[0\]: category 4"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, 1]}, "four numbers"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, "1", 2]}, "four numbers"),
+        ("annotations", {"image_id": 5, "category_id": 3, "bbox": [0, 0, 10**400, 2]}, "four numbers"),
+        ("images", {"id": 5, "width": 10**400, "height": 2}, r"images\[0\]: 'width' and 'height' must be numbers"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [30, 0, 20, 5]}, "not inside an image of 40 x 20"),
         ("annotations", {"image_id": 5, "category_id": 3, "bbox": [3, 3, 0, -5]}, "not inside"),
     ],
@@ -61,10 +63,15 @@ def test_lines_and_points_are_left_out_with_a_notice(tmp_path, caplog):
     assert of_instances(written(tmp_path, content), ["5"]) == {"5": (CAT, TABLE)}
     entry = {"width": 40, "height": 20, "objects": [{"category": "cat", "box": [5, 7, 10, 7]}]}
     assert of_entry(entry, "file: images[0]") == ()
+    content = {**INSTANCES, "annotations": [{"image_id": 5, "category_id": 7, "bbox": [40, 0, 0.5, 10]}]}
+    assert of_instances(written(tmp_path, content), ["5"]) == {}
+    assert in_fractions("cat", (5, 5, 5.0001, 9), (40, 20), "file") is None
     assert [record.getMessage().partition("(")[2] for record in caplog.records] == [
         "3, 3, 3, 8) has no area and is left out",
         "3, 3, 8, 3) has no area and is left out",
         "5, 7, 10, 7) has no area and is left out",
+        "40, 0, 40.5, 10) has no area and is left out",
+        "5, 5, 5.0001, 9) has no area and is left out",
     ]
 
 

@@ -111,6 +111,16 @@ def test_damaged_annotations(tmp_path: Path, annotations: str, reason: str) -> N
         _official(tmp_path, annotations=annotations).describe()
 
 
+def test_boxes_in_the_pixel_beside_the_photograph_are_left_out(tmp_path: Path) -> None:
+    """Or phrase regions could make no proposals of them."""
+    source = _official(tmp_path, annotations=_annotations(_box(0, 2, 0, 9)))
+    records = source.describe()
+    assert records.boxes == {}
+    assert len(records.captions) == 2
+    phrases = [{"phrase": "a cat", "boxes": [[0, 1, 0, 9]]}, *ENTRY["phrases"]]
+    assert len(_json(tmp_path, ENTRY | {"phrases": phrases}).describe().boxes["a.jpg"]) == 1
+
+
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks the folder Annotations"):
         Flickr30kEntities(Flickr30kEntities.Config(root=str(tmp_path))).describe()

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,14 @@ def test_what_cannot_be_a_data_set_of_regions(tmp_path: Path) -> None:
     np.savez(tmp_path / "boxes.npz", x=np.array([[0, 0, 1, 1]]))
     with pytest.raises(InputError, match="has no boxes of 6 of 6 photographs of split train, for one 'train_000000'"):
         _records(proposals=str(tmp_path / "boxes.npz"))
+
+
+def test_a_photograph_of_boxes_without_an_area_has_no_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenes = Scenes.Config(num_train=30, num_val=2, num_test=3, num_shifted=0)
+    whole = Scenes(scenes).describe()
+    thin = tuple(replace(box, right=box.left) for box in whole.boxes["train_000000"])
+    monkeypatch.setattr(Scenes, "describe", lambda source: replace(whole, boxes={**whole.boxes, "train_000000": thin}))
+    assert [(r.id, r.reason) for r in rejects(_records(scenes))] == [("train_000000", "photograph without proposals")]
 
 
 @pytest.mark.seconds

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from vse.config import knob
-from vse.data.boxes import in_fractions, numbers
+from vse.data.boxes import in_fractions, numbers, size_of
 from vse.data.places import Root
 from vse.data.reading import SPLITS, SplitNames, decode, field, read_json
 from vse.data.records import Box, Caption, Image, Records
@@ -93,9 +93,9 @@ def parse_annotations(data: bytes, where: str) -> dict[str, tuple[Sides, ...]]:
         if item.find("bndbox") is None:
             continue  # a scene, or an entity without a box
         left, top, right, bottom = (_number(item, f"bndbox/{side}", place) for side in ("xmin", "ymin", "xmax", "ymax"))
-        sides = _sides(in_fractions("", (left - 1, top - 1, right, bottom), size, place))
-        for name in names:
-            boxes.setdefault(name, []).append(sides)
+        if box := in_fractions("", (left - 1, top - 1, right, bottom), size, place):
+            for name in names:
+                boxes.setdefault(name, []).append(_sides(box))
     return {name: tuple(each) for name, each in boxes.items()}
 
 
@@ -240,7 +240,7 @@ def _sentences(path: str) -> dict[str, list[str]]:
 
 def _boxes(entry: Mapping[str, Any], captions: list[Caption], where: str) -> tuple[Box, ...]:
     """Boxes of the phrases of one photograph of a JSON file."""
-    size = (field(entry, "width", (int, float), where), field(entry, "height", (int, float), where))
+    size = size_of(entry, where)
     if "caption" not in entry:
         raise InputError(f"{where}: lacks the key 'caption' (int or null)")
     caption = ""
@@ -262,7 +262,8 @@ def _boxes(entry: Mapping[str, Any], captions: list[Caption], where: str) -> tup
                 raise InputError(f"{place}: 'boxes' must be lists of four numbers, got {each!r:.40}")
             left, top, right, bottom = numbers(each, f"{place}: a box")
             right, bottom = (_rounded(side, most) for side, most in zip((right, bottom), size, strict=True))
-            boxes[in_fractions(text, (left - 1, top - 1, right, bottom), size, place, caption)] = None
+            if box := in_fractions(text, (left - 1, top - 1, right, bottom), size, place, caption):
+                boxes[box] = None
     return tuple(boxes)
 
 

@@ -130,10 +130,8 @@ class PhraseRegions(Source):
 
     def _jittered(self, whole: Records, phrases: Mapping[str, Sequence[Phrase]]) -> dict[str, np.ndarray]:
         number, seed = self.config.number, self.config.seed
-        return {
-            image: jittered(cleaned(np.concatenate([phrase.boxes for phrase in each])), number, seed, image)
-            for image, each in phrases.items()
-        }
+        own = {image: cleaned(np.concatenate([phrase.boxes for phrase in each])) for image, each in phrases.items()}
+        return {image: jittered(boxes, number, seed, image) for image, boxes in own.items() if len(boxes)}
 
     def _regions(
         self, image: Image, phrases: Sequence[Phrase], proposals: np.ndarray
