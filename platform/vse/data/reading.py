@@ -20,6 +20,7 @@ ENCODING_KEY = "data.encoding"
 SPLITS = ("train", "val", "test")
 WITHOUT_SPLITS = "rename or delete that column to split by a hash of the image path"
 _SPLIT_MEANINGS = {name: name for name in SPLITS} | {"training": "train", "testing": "test"}
+_SPLIT_MEANINGS |= {"restval": "train"}  # of Karpathy's COCO, as all papers but UniVSE train on it
 _SPLIT_MEANINGS |= dict.fromkeys(("valid", "validate", "validation", "dev", "devel", "development"), "val")
 _BYTE_ORDER_MARKS = (  # UTF-32-LE comes first, because its mark begins with the mark of UTF-16-LE
     (codecs.BOM_UTF32_LE, "utf-32-le"),

@@ -140,7 +140,7 @@ def plain(name: str) -> str:
     return re.sub(r"[\s_.-]+", "", name.lower())
 
 
-_NUMBERED = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))})|[^.#]+)#\d+", re.IGNORECASE | re.DOTALL)
+_NUMBERED = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))})(?:\.\d+)?|[^.#]+)#\d+", re.IGNORECASE | re.DOTALL)
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _LIST = re.compile(rf"\[\s*(?:{_TEXT}(?:\s*,\s*|\s+))*{_TEXT}?\s*\]", re.DOTALL)  # NumPy writes no commas
 
@@ -230,8 +230,8 @@ def _one_spelling(image: str, is_file: Callable[[str], bool]) -> str:
     """A relative path in normal form, so that one image has one name; other addresses unchanged.
 
     A path that leaves the root still leaves it and is refused by `below`.
-    `a.jpg#0` is how Flickr8k names a caption of a.jpg; `feats.npy#17` is a row of an array. `dog#1` is a caption of
-    `dog` unless there is a file `dog#1` or `dog#1.jpg`.
+    `a.jpg#0` is how Flickr8k names a caption of a.jpg (and `a.jpg.1#0` of `a.jpg.1`, which nobody has); `feats.npy#17`
+    is a row of an array. `dog#1` is a caption of `dog` unless there is a file `dog#1` or `dog#1.jpg`.
     """
     numbered = _NUMBERED.fullmatch(image)
     if numbered and ("." in numbered[1] or not is_file(image)):

@@ -205,6 +205,15 @@ def test_the_splits_of_rows_are_not_those_of_a_key(tmp_path: Path) -> None:
     assert [image.split for image in records(tmp_path, test="x.parquet").images] == ["test", "test"]
 
 
+def test_restval_is_for_training(tmp_path: Path) -> None:
+    columns = {"image": [b"x"] * 2, "caption": ["one", "two"], "split": ["restval", "val"]}
+    pq.write_table(pa.table(columns), tmp_path / "x.parquet")
+    assert [image.split for image in records(tmp_path).images] == ["train", "val"]
+    pq.write_table(pa.table({**columns, "split": ["val", "val"]}).drop_columns(["split"]), tmp_path / "x.parquet")
+    (tmp_path / "x.parquet").rename(tmp_path / "restval-0.parquet")
+    assert {image.split for image in records(tmp_path).images} == {"train"}
+
+
 @pytest.mark.parametrize("splits", [["val", None], [None, "val"]])
 def test_splits_in_some_rows_alone_are_refused(tmp_path: Path, splits: list[str | None]) -> None:
     columns = {"image": [b"x"] * 2, "caption": ["one", "two"], "split": splits}

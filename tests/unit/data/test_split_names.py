@@ -8,7 +8,7 @@ from vse.data.reading import SplitNames
 from vse.errors import InputError
 
 PLAIN = {
-    "train": ["train", "Train", "TRAIN", "training", " train "],
+    "train": ["train", "Train", "TRAIN", "training", "restval", " train "],
     "val": ["val", "dev", "valid", "validation", "Validation", "VAL"],
     "test": ["test", "TEST", "testing"],
 }
@@ -19,7 +19,7 @@ def test_plain_names(name: str, split: str) -> None:
     assert SplitNames("a.json").split(name, "a.json: line 2") == split
 
 
-@pytest.mark.parametrize("name", ["", "trial", "tset", "eval", "held-out", "train+val", "restval", "0"])
+@pytest.mark.parametrize("name", ["", "trial", "tset", "eval", "held-out", "train+val", "rest", "0"])
 def test_other_names_are_refused(name: str) -> None:
     message = f"a.json: line 2: unknown split {name!r}; expected one of train, val, test"
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):

@@ -158,8 +158,10 @@ def test_numbers_behind_images_count_captions(tmp_path: Path, image: str) -> Non
 def test_a_number_may_belong_to_the_name_of_a_file(tmp_path: Path) -> None:
     for name in ("dog#1.jpg", "a#1"):
         (tmp_path / name).touch()
-    records = described(tmp_path, "image,caption\ndog#1,A dog\na#1,A cat\ncow#1,A cow\nb.jpg#1,A pig\n")
-    assert [i.id for i in records.images] == ["dog#1", "a#1", "cow", "b.jpg"]
+    records = described(
+        tmp_path, "image,caption\ndog#1,A dog\na#1,A cat\ncow#1,A cow\nb.jpg#1,A pig\nc.jpg.1#0,A hen\nc.jpg.1#1,Hens\n"
+    )
+    assert [i.id for i in records.images] == ["dog#1", "a#1", "cow", "b.jpg", "c.jpg.1"]
 
 
 def test_only_lines_of_comments_are_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
