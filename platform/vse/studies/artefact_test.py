@@ -20,7 +20,7 @@ from vse.errors import InputError
 from vse.stages.attack import attack_split, contrast_split, first_of_each
 from vse.stages.describe import describe
 from vse.stages.parse import parse_dataset
-from vse.storage.user_files import is_file, local
+from vse.storage.user_files import is_file, read
 from vse.studies.artefact_measures import Row, Sample, measure
 from vse.studies.ngram_model import NgramModel
 from vse.text.vocabulary import build_vocabulary
@@ -122,19 +122,24 @@ def read_pairs(path: str) -> Iterator[Sample]:
     """Pairs of a file of JSON lines; raises InputError naming file and line for anything else."""
     if not is_file(path):
         raise InputError(f"pairs={path}: no such file")
-    with local(path).open(encoding="utf-8") as lines:
-        yield from _parsed(lines, path)
+    try:
+        text = read(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text ({error}); expected JSON lines") from None
+    yield from _parsed(text.split("\n"), path)
 
 
 def _parsed(lines: Iterable[str], path: str) -> Iterator[Sample]:
     names = Sample.__dataclass_fields__
     for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
             sample = Sample(**{name: row[name] for name in names})
             if not all(isinstance(getattr(sample, name), str) for name in names):
                 raise TypeError("all four are texts")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{path}: line {number}: expected a pair with {', '.join(names)} ({error})") from None
         yield sample
 

@@ -33,7 +33,7 @@ def test_training_captions_are_not_judged(tmp_path):
 def test_pairs_of_a_file(tmp_path):
     row = {"image": "i", "caption": "a dog", "adversary": "a cat", "paradigm": "noun", "more": 1}
     path = tmp_path / "pairs.jsonl"
-    path.write_text(json.dumps(row) + "\n")
+    path.write_text("\ufeff" + json.dumps(row) + "\r\n\n", encoding="utf-8")
     found = list(read_pairs(str(path)))
     assert [(s.image, s.caption, s.adversary, s.paradigm) for s in found] == [("i", "a dog", "a cat", "noun")]
     _, rows = measure_artefacts(
@@ -52,6 +52,9 @@ def test_other_lines_are_one_clear_line(tmp_path, line):
     with pytest.raises(
         InputError, match=r"pairs\.jsonl: line 1: expected a pair with image, caption, adversary, paradigm"
     ):
+        list(read_pairs(str(path)))
+    path.write_bytes(json.dumps({"image": "caf\xe9"}, ensure_ascii=False).encode("latin-1"))
+    with pytest.raises(InputError, match=r"pairs\.jsonl: is not UTF-8 text .*; expected JSON lines"):
         list(read_pairs(str(path)))
     with pytest.raises(InputError, match="no such file"):
         list(read_pairs(str(tmp_path / "absent")))
