@@ -29,7 +29,12 @@ _BYTE_ORDER_MARKS = (  # UTF-32-LE comes first, because its mark begins with the
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_ARCHIVES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .zip, .xlsx and .ods; .xls
+_NO_TEXT = {  # first bytes, and what to do
+    b"PK\x03\x04": "is a spreadsheet or zip archive; export it as CSV",  # .zip, .xlsx and .ods
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet or zip archive; export it as CSV",  # .xls
+    b"\x1f\x8b": "is compressed; unpack it",
+    b"PAR1": "is Parquet; data=hf reads it",
+}
 _C1 = re.compile("[\x80-\x84\x86-\x9f]")  # control characters, never in text; U+0085 is a line end on mainframes
 
 
@@ -48,19 +53,20 @@ def is_text(text: str) -> bool:
     return True
 
 
-def decode(data: bytes, path: str, encoding: str = "") -> tuple[str, str]:
+def decode(data: bytes, path: str, encoding: str | None = None) -> tuple[str, str]:
     """The text of a file without its byte order mark, and the name of its encoding.
 
     Args:
         data: all bytes of the file.
         path: the file, for messages.
-        encoding: the user's choice; empty for UTF-8. A byte order mark needs no choice.
+        encoding: the user's choice; empty for UTF-8. A byte order mark needs no choice. None if there is no such key.
 
     Raises:
         InputError: the encoding is unknown or contradicts the byte order mark, or a line is not valid in it.
     """
-    if data.startswith(_ARCHIVES):
-        raise InputError(f"{path}: is a spreadsheet or zip archive; export it as CSV")
+    for magic, remedy in _NO_TEXT.items():
+        if data.startswith(magic):
+            raise InputError(f"{path}: {remedy}")
     name = _encoding_name(encoding) if encoding else "utf-8"
     for mark, marked in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
@@ -75,14 +81,16 @@ def decode(data: bytes, path: str, encoding: str = "") -> tuple[str, str]:
         text = data.decode(name)
     except UnicodeDecodeError as error:
         wrong, line = data[error.start], data.count(b"\n", 0, error.start) + 1
+        key = f", or name its encoding with {ENCODING_KEY}, as in {ENCODING_KEY}=cp1252, latin-1 or utf-16"
         raise InputError(
-            f"{path}: line {line}: is not {name.upper()} text (byte 0x{wrong:02x}); save it as UTF-8, or name its "
-            f"encoding with {ENCODING_KEY}, as in {ENCODING_KEY}=cp1252, latin-1 or utf-16"
+            f"{path}: line {line}: is not {name.upper()} text (byte 0x{wrong:02x}); save it as UTF-8"
+            + ("" if encoding is None else key)
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
+        key = f"if the table is UTF-16, set {ENCODING_KEY}=utf-16-le"
         raise InputError(
-            f"{path}: line {line}: holds a null character; if the table is UTF-16, set {ENCODING_KEY}=utf-16-le"
+            f"{path}: line {line}: holds a null character; {'save it as UTF-8' if encoding is None else key}"
         )
     if name == "iso8859-1" and (control := _C1.search(text)):
         line = text.count("\n", 0, control.start()) + 1
@@ -111,10 +119,12 @@ def read_json(address: str) -> Any:
     data = user_files.read(address)
     try:
         return json.loads(data)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        if reason := user_files.placeholder(data):
+            raise InputError(f"{address}: {reason}") from None
+        if isinstance(error, json.JSONDecodeError):
+            raise InputError(f"{address}: is not complete JSON (line {error.lineno}: {error.msg})") from None
         raise InputError(f"{address}: is not UTF-8 text; expected JSON") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{address}: is not complete JSON (line {error.lineno}: {error.msg})") from None
     except ValueError:  # Python makes no integer of more than 4,300 digits
         raise InputError(f"{address}: holds an integer of thousands of digits; no data set has one") from None
     except RecursionError:

@@ -141,7 +141,10 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 def test_sentences_that_are_not_utf8(tmp_path: Path) -> None:
     source = _official(tmp_path)
     (tmp_path / "Sentences" / "5.txt").write_bytes(b"[/EN#7/people Caf\xe9]")
-    with pytest.raises(InputError, match=r"5\.txt: line 1: is not UTF-8 text"):
+    with pytest.raises(InputError, match=r"5\.txt: line 1: is not UTF-8 text \(byte 0xe9\); save it as UTF-8$"):
+        source.describe()
+    (tmp_path / "Sentences" / "5.txt").write_bytes(b"a\0b")
+    with pytest.raises(InputError, match=r"5\.txt: line 1: holds a null character; save it as UTF-8$"):
         source.describe()
 
 

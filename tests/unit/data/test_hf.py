@@ -330,6 +330,9 @@ def test_keys_that_fit_nothing_are_one_line(tmp_path: Path, keys: dict[str, Any]
 def test_damaged_and_empty_folders_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"holds no \.parquet or \.arrow file; expected what `datasets` writes"):
         records(tmp_path)
+    (tmp_path / "train.parquet").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 3\n")
+    with pytest.raises(InputError, match=r"train\.parquet: is a Git LFS pointer, .*; run `git lfs pull`"):
+        records(tmp_path)
     listed().to_parquet(str(tmp_path / "train.parquet"))
     whole = (tmp_path / "train.parquet").read_bytes()
     (tmp_path / "train.parquet").write_bytes(whole[:-100])

@@ -134,6 +134,23 @@ def test_bad_files_are_one_clear_line(tmp_path: Path, data: Any, message: str) -
     assert str(tmp_path) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 3\n",
+            "is a Git LFS pointer, .*`git lfs pull`",
+        ),
+        (b"<!DOCTYPE html><html>Caf\xe9</html>", "is an HTML or XML page left by a failed download"),
+        (b"", "file is empty; copy or download it again"),
+    ],
+)
+def test_what_was_never_downloaded(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "dataset_made.json").write_bytes(content)
+    with pytest.raises(InputError, match=rf"dataset_made\.json: {message}"):
+        Karpathy(Karpathy.Config(root=str(tmp_path))).describe()
+
+
 def test_finding_the_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data\.root: name the folder"):
         Karpathy(Karpathy.Config()).describe()

@@ -145,7 +145,10 @@ def test_bad_shards_are_one_line(tmp_path: Path) -> None:
     plain(shard, [("a.jpg", b"x"), ("a.txt", b"a dog"), ("b.jpg", b"y"), ("a.jpg", b"z")])
     refused(r"train\.tar: has the file a\.jpg twice")
     plain(shard, [("a.jpg", b"x"), ("a.png", b"x"), ("a.txt", b"a dog")])
-    refused(r"sample 'a': has the images jpg, png; choose with data\.image=jpg")
+    refused(r"sample 'a': has the images jpg, png; choose with data\.image=jpg$")
+    plain(shard, [("img.v1.jpg", b"x"), ("img.v2.jpg", b"x"), ("img.v1.txt", b"a dog")])
+    refused(r"choose with data\.image=v1\.jpg; or, .* rename them, for a key ends at the first dot of a name$")
+    plain(shard, [("a.jpg", b"x"), ("a.png", b"x"), ("a.txt", b"a dog")])
     assert len(records(tmp_path, image="png").images) == 1
     plain(shard, [("a.jpg", b"x"), ("a.json", b"{")])
     refused(r"sample 'a': \.json: is not complete JSON")

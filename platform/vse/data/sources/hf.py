@@ -23,6 +23,7 @@ from vse.errors import InputError, first_line
 from vse.registry import register
 from vse.storage.folder import Folder
 from vse.storage.hub import optional_package
+from vse.storage.user_files import refuse_placeholder
 
 _CELLS = 4096  # rows whose text is in memory at once
 ROW = "row"  # data.id_column for one image per row
@@ -241,6 +242,7 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
         table = open_table(address)
         schema = table.schema_arrow if isinstance(table, pq.ParquetFile) else table.schema
     except (pa.ArrowInvalid, OSError) as error:
+        refuse_placeholder(address)
         raise _damaged(address, error) from None
     chosen: _Chosen = choose(schema, address)
     texts = chosen.columns.captions

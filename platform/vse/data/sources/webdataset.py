@@ -114,7 +114,12 @@ class WebDataset(Source):
             return wanted if wanted in sample.places else ""
         images = [ending for ending in sample.places if f".{ending}".endswith(ENDINGS)]
         if len(images) > 1:
-            raise InputError(f"{where}: has the images {', '.join(images)}; choose with data.image={images[0]}")
+            several = len({ending.rpartition(".")[0] for ending in images}) > 1
+            rename = "; or, if they are of different samples, rename them, for a key ends at the first dot of a name"
+            raise InputError(
+                f"{where}: has the images {', '.join(images)}; choose with data.image={images[0]}"
+                + (rename if several else "")
+            )
         return images[0] if images else ""
 
     def _captions(self, sample: "Sample", where: str) -> list[str | None] | None:

@@ -1,5 +1,6 @@
 """Tables that can be meant in two ways or in none: one line that names the file and what to do."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ REFUSED: dict[str, tuple[str | bytes, dict[str, str], str]] = {
     ),
     "a spreadsheet": (b"PK\x03\x04\x14\0", {}, r"table: is a spreadsheet or zip archive; export it as CSV$"),
     "an old spreadsheet": (b"\xd0\xcf\x11\xe0\xa1", {}, "table: is a spreadsheet or zip archive; export it as CSV$"),
+    "a compressed table": (gzip.compress(b"image,caption\n"), {}, "table: is compressed; unpack it$"),
+    "a Parquet file": (b"PAR1\x15\x04", {}, "table: is Parquet; data=hf reads it$"),
     "no such encoding": (b"", {"encoding": "latin-99"}, r"data\.encoding=latin-99: is unknown to Python"),
     "a codec that gives no text": (b"", {"encoding": "base64"}, r"data\.encoding=base64: is unknown to Python"),
     "a contradicting byte order mark": (
