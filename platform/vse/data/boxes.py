@@ -109,7 +109,7 @@ def in_fractions(
 ) -> Box | None:
     """A box with its sides as fractions of the image; None, with a notice, for one without an area inside the image.
 
-    A few of COCO's are lines or points, or lie in the pixel beside the image, as some of Flickr30k Entities do.
+    A few of COCO's are lines or points, or lie within a pixel outside of it, as some of Flickr30k Entities do.
 
     Args:
         label: The category or phrase.

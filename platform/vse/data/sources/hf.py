@@ -139,7 +139,7 @@ class HuggingFace(Source):
             )
 
     def _refuse_other_split(self, own: str, split: str, where: str) -> None:
-        """Raises InputError for a row whose split is not that of the key that names its file."""
+        """Raises InputError for a row whose split differs from the key that names its file."""
         if own != split and (pattern := getattr(self.config, split, "")):
             raise InputError(
                 f"data.{split}={pattern}: {where} has the split {own}; leave data.train, data.val and data.test out to "
