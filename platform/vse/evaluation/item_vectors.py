@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -22,6 +23,11 @@ class Mixes(Protocol):
     def alpha(self) -> Tensor | float: ...
 
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor: ...
+
+
+def alpha_of(family: object) -> float | None:
+    """The learned or configured weight of u_sent; None if the family has none."""
+    return float(torch.as_tensor(family.alpha).detach()) if isinstance(family, Mixes) else None
 
 
 def item_vectors(

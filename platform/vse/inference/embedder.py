@@ -15,7 +15,7 @@ from vse import registry
 from vse.data.images import UnreadableImage
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_images
-from vse.evaluation.item_vectors import Mixes, scores_by_product
+from vse.evaluation.item_vectors import Mixes, alpha_of, scores_by_product
 from vse.evaluation.jacobians import occurrence_texts
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.retrieval import score_matrix, spans
@@ -93,8 +93,7 @@ class Embedder:
     @property
     def alpha(self) -> float | None:
         """The learned or configured weight of u_sent; None if the family has none."""
-        family = self.trained.family
-        return float(torch.as_tensor(family.alpha).detach()) if isinstance(family, Mixes) else None
+        return alpha_of(self.trained.family)
 
     def encode_images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
         """One vector per image, of unit length for most families.

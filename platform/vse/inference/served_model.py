@@ -16,6 +16,7 @@ import numpy as np
 from vse import registry
 from vse.config import fingerprint, flatten, to_dict
 from vse.errors import InputError
+from vse.evaluation.item_vectors import alpha_of
 from vse.inference.embedder import (
     ARCHITECTURE,
     LOCAL,
@@ -170,7 +171,7 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
         if target.read_manifest() is None:
             _fill(target, trained, sentences, card)
     settings = {
-        key: value
+        key: alpha_of(trained.family) if key == "model.alpha" else value
         for key, value in flatten(config).items()
         if key.removeprefix("model.") in trained.family.inference_parameters
     }

@@ -98,6 +98,8 @@ def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
 def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -> Trained:
     """A checkpoint as a model; `changes` are settings that affect only inference, such as `model.components`.
 
+    A `model.alpha` among them takes the place of a learned one.
+
     Raises InputError for a damaged checkpoint, or for changes under which its weights do not fit.
     """
     if checkpoint.read_manifest() is None:
@@ -108,6 +110,8 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
         family = registry.name_of("family", config.model)
         raise InputError(f"{lacking[0].rpartition('.')[2]}: family {family} of {checkpoint} has no such setting")
     config = override(config, changes)
+    if "model.alpha" in changes and getattr(config.model, "learn_alpha", False):
+        config = override(config, {"model.learn_alpha": False})  # the given weight takes the place of the learned one
     vocabulary = Vocabulary.from_json(checkpoint.read_bytes("vocabulary.json"), f"{checkpoint}/vocabulary.json")
     sizes = checkpoint.read_json("context.json")
     image = family_inputs(config).image
@@ -119,7 +123,7 @@ def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -
     family = initial_family(config, context)
     if config.train.precision == "float64":
         family = family.double()
-    load_weights(checkpoint, family)
+    load_weights(checkpoint, family, optional=("alpha_logit",))
     config = as_measured(config, checkpoint)
     made_by = "" if isinstance(config.features.backbone, TunedBackbone.Config) else sizes.get("backbone_weights", "")
     return Trained(config, family.eval(), vocabulary, checkpoint, made_by)

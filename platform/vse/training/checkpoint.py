@@ -4,7 +4,7 @@ A checkpoint is a folder `epoch-<epochs done>[-<step>]` of safetensors and JSON 
 newest and the best are kept. Nothing in it is a pickle, so a workspace from elsewhere can be opened without trust.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -203,9 +203,14 @@ def read_progress(checkpoint: Folder) -> Progress:
     return Progress(**{k: v for k, v in state.items() if k not in ("version", "scaler")})
 
 
-def load_weights(checkpoint: Folder, model: nn.Module) -> None:
-    """Put a checkpoint's weights into a model. Raises InputError naming the first key that does not fit."""
-    state, own = _tensors(checkpoint, "model.safetensors"), model.state_dict()
+def load_weights(checkpoint: Folder, model: nn.Module, optional: Collection[str] = ()) -> None:
+    """Put a checkpoint's weights into a model; those named `optional` may be unknown to it.
+
+    Raises InputError naming the first key that does not fit.
+    """
+    own = model.state_dict()
+    stored = _tensors(checkpoint, "model.safetensors")
+    state = {key: value for key, value in stored.items() if key in own or key not in optional}
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{checkpoint}: {key} is {'missing' if key in own else 'unknown'}; another model wrote it")
     for key, value in own.items():

@@ -3,6 +3,7 @@
 import itertools
 import re
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image as Picture
@@ -13,6 +14,7 @@ from tests.unit.inference.test_embedder import png
 from vse.config import flatten, override
 from vse.errors import InputError
 from vse.evaluation.codes import encode_captions, encode_examples
+from vse.evaluation.item_vectors import alpha_of
 from vse.features.small_backbone import convolutions
 from vse.inference.embedder import Embedder
 from vse.inference.served_model import pack
@@ -31,6 +33,7 @@ from vse.workspace.layout import Workspace
 pytestmark = pytest.mark.seconds
 
 SHORT = {"train.epochs": 1, "model.dim": 32, "data.num_val": 6, "data.num_test": 5, "data.num_shifted": 0}
+TEXTS = ["a red ball is left of two dogs", "a dog"]
 NUMBERS = itertools.count()
 
 
@@ -118,6 +121,29 @@ def test_changes_touch_inference(place):
     assert equal(whole.images, part.images)
     assert torch.equal(whole.captions["sentences"], part.captions["sentences"])
     assert not torch.equal(whole.captions["bags"], part.captions["bags"])
+
+
+def test_a_given_alpha_takes_the_place_of_the_learned_one(place):
+    run = Kept(place, "univse_tiny", model__learn_alpha=True).result.folder
+    learned = load_run(run)
+    vectors = {alpha: Embedder(load_run(run, {"model.alpha": alpha})).encode_captions(TEXTS) for alpha in (0.0, 1.0)}
+    assert alpha_of(learned.family) not in (None, *vectors)
+    assert abs(vectors[0.0] - vectors[1.0]).max() > 0.1
+    pictures = [png(Picture.linear_gradient("L").convert("RGB"))]
+    for alpha, found in vectors.items():
+        given = Embedder(load_run(run, {"model.alpha": alpha}))
+        scores = Embedder(learned).scores(pictures, TEXTS, alpha)
+        np.testing.assert_allclose(given.encode_images(pictures) @ found.T, scores, atol=1e-5)
+
+
+def test_a_packed_model_has_the_alpha_that_its_tag_names(place):
+    run = Kept(place, "univse_tiny", model__learn_alpha=True).result.folder
+    for changes in ({}, {"model.alpha": 0.0}):
+        trained = load_run(run, changes)
+        packed = pack(trained, run)
+        served = Embedder.open(packed.folder)
+        assert packed.tags["model.alpha"] == served.alpha == alpha_of(trained.family)
+        np.testing.assert_array_equal(served.encode_captions(TEXTS), Embedder(trained).encode_captions(TEXTS))
 
 
 @pytest.fixture(scope="module")

@@ -215,6 +215,17 @@ def test_optimiser_state_of_another_model_is_one_line(tmp_path):
         one.restore(checkpoints)
 
 
+def test_only_optional_weights_may_be_unknown_to_the_model(tmp_path):
+    learned = Setup("univse", learn_alpha=True)
+    target = learned.save(Checkpoints(Folder.open(tmp_path)), Progress(epoch=1))
+    plain = make_family("univse", learned.data.context)
+    with pytest.raises(InputError, match=r"alpha_logit is unknown; another model wrote it"):
+        load_weights(target, plain)
+    load_weights(target, plain, optional=("alpha_logit",))
+    state = learned.family.state_dict()
+    assert all(torch.equal(value, state[key]) for key, value in plain.state_dict().items())
+
+
 def test_weights_of_another_precision_are_taken(tmp_path):
     one = Setup("vsepp")
     target = one.save(Checkpoints(Folder.open(tmp_path)), Progress(epoch=1))
