@@ -22,7 +22,7 @@ from vse.text.tokens import words
 from vse.text.vocabulary import END, PAD, START, UNKNOWN
 from vse.workspace.layout import Workspace
 
-REVISION = 1  # raise it if the same request would write other files
+REVISION = 2  # raise it if the same request would write other files
 TOWERS = ("features", "pixels", "text")
 TOLERANCE = 1e-4  # between onnxruntime and torch
 BATCHES = (1, 2, 5)  # rows of the batches on which both are compared
@@ -69,8 +69,8 @@ def export_onnx(workspace: Workspace, options: OnnxOptions) -> ExportedTowers:
             raise RuntimeError(f"{name}.onnx: onnxruntime differs from torch by {differences[name]:.2g}")
         folder.write_bytes(f"{name}.onnx", data)
         shapes = {key: ["batch", *value.shape[1:]] for key, value in tower.inputs.items()}
-        for key in tower.lengths:
-            shapes[key][1] = "time"
+        for key, dimension in tower.varying.items():
+            shapes[key][1] = dimension
         types = {key: str(value.dtype).removeprefix("torch.") for key, value in tower.inputs.items()}
         about[name] = {"inputs": shapes, "types": types, "output": "vectors"}
     if "pixels" in options.towers:
@@ -91,13 +91,16 @@ def check_onnx(workspace: Workspace, options: OnnxOptions) -> Iterator[str]:
 
 
 def onnx_bytes(tower: Tower, name: str) -> bytes:
-    """The network as an ONNX model with any number of rows, and of words.
+    """The network as an ONNX model with any number of rows, and of words or ready-made regions.
 
     Raises:
         InputError: a layer has no form in ONNX.
     """
-    batch, time = torch.export.Dim("batch"), torch.export.Dim("time", min=3)
-    shapes = {key: {0: batch, 1: time} if key in tower.lengths else {0: batch} for key in tower.inputs}
+    batch = torch.export.Dim("batch")
+    second = {"time": torch.export.Dim("time", min=3), "regions": torch.export.Dim("regions", min=2)}
+    shapes = {
+        key: {0: batch, 1: second[tower.varying[key]]} if key in tower.varying else {0: batch} for key in tower.inputs
+    }
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -124,15 +127,19 @@ def onnx_bytes(tower: Tower, name: str) -> bytes:
 
 @torch.no_grad()
 def difference(tower: Tower, data: bytes) -> float:
-    """The largest difference between onnxruntime and torch on batches of several sizes, with captions of any length."""
+    """The largest difference between onnxruntime and torch on batches of several sizes, with captions of any length and
+    any number of ready-made regions."""
     ort = optional_package("onnxruntime", "towers", "onnx")
     session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
     draw = torch.Generator().manual_seed(1)
     worst = 0.0
     for rows in BATCHES:
         inputs = {key: _drawn(value, rows, draw) for key, value in tower.inputs.items()}
-        for key in tower.lengths:
-            inputs[key], inputs["lengths"] = _ragged(tower, rows, draw)
+        for key, dimension in tower.varying.items():
+            if dimension == "time":
+                inputs[key], inputs["lengths"] = _ragged(tower, rows, draw)
+            else:
+                inputs[key] = inputs[key][:, : max(2, inputs[key].shape[1] // rows)]
         (actual,) = session.run(None, {key: value.numpy() for key, value in inputs.items()})
         expected = tower.network(**inputs).numpy()
         assert actual.shape == expected.shape, (actual.shape, expected.shape)
@@ -172,20 +179,12 @@ def _embedder(workspace: Workspace, options: OnnxOptions) -> Embedder:
 
 
 def _towers(embedder: Embedder, options: OnnxOptions) -> dict[str, Tower]:
-    image = embedder.trained.family.inputs.image
     make = {
-        "features": lambda: image_tower(embedder, _shape(embedder, image)),
+        "features": lambda: image_tower(embedder),
         "pixels": lambda: pixel_tower(embedder),
         "text": lambda: text_tower(embedder),
     }
     return {name: make[name]() for name in TOWERS if name in options.towers}
-
-
-def _shape(embedder: Embedder, image: str) -> tuple[int, ...]:
-    """Of one image's features: the backbone's, or for ready-made ones a single region or vector."""
-    backbone: Any = registry.build("backbone", embedder.trained.config.features.backbone)
-    channels = embedder.trained.checkpoint.read_json("context.json")["feature_dims"][image]
-    return backbone.shapes().get(image) or ((2, channels) if image == "map" else (channels,))
 
 
 def _facts(embedder: Embedder, options: OnnxOptions) -> dict[str, Any]:

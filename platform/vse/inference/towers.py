@@ -1,6 +1,7 @@
 """The encoders of a trained family as networks of tensors alone, as exporters read them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from vse.evaluation.item_vectors import Mixes
 from vse.inference.embedder import Embedder
 from vse.models.family import Family
 
+REGIONS = 36  # of an example image with ready-made regions, unless the family takes fewer
+
 
 @dataclass(frozen=True, eq=False)
 class Tower:
@@ -21,12 +24,12 @@ class Tower:
     Args:
         network: from its inputs to vectors (batch, dim).
         inputs: name and a batch of each input; its first dimension is the batch.
-        lengths: names of inputs whose second dimension is a time that varies too.
+        varying: name of the second dimension, `time` or `regions`, of each input in which it varies too.
     """
 
     network: nn.Module
     inputs: dict[str, Tensor]
-    lengths: tuple[str, ...] = ()
+    varying: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class FeaturesNetwork(nn.Module):
@@ -79,10 +82,18 @@ class SentenceNetwork(nn.Module):
         return self.family.encode_captions({"sentence": sentence})["captions"]
 
 
-def image_tower(embedder: Embedder, shape: tuple[int, ...]) -> Tower:
-    """From features (batch, *shape) as the backbone gives them."""
-    draw = torch.Generator().manual_seed(0)
-    return Tower(FeaturesNetwork(embedder.trained.family), {"features": torch.rand(2, *shape, generator=draw)})
+def image_tower(embedder: Embedder) -> Tower:
+    """From features (batch, ...) as the backbone gives them, or from any number of ready-made regions."""
+    trained, image = embedder.trained, embedder.trained.family.inputs.image
+    backbone: Any = registry.build("backbone", trained.config.features.backbone)
+    shape, varying = backbone.shapes().get(image), {}
+    if shape is None:
+        shape = (trained.checkpoint.read_json("context.json")["feature_dims"][image],)
+        if image == "map":
+            number = min(REGIONS, getattr(trained.config.model, "regions", REGIONS))
+            shape, varying = (number, *shape), {"features": "regions"}
+    features = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+    return Tower(FeaturesNetwork(trained.family), {"features": features}, varying)
 
 
 def pixel_tower(embedder: Embedder) -> Tower:
@@ -128,4 +139,4 @@ def text_tower(embedder: Embedder) -> Tower:
             "vector of its sentence alone, towers=features the encoder of images alone"
         )
     inputs = {"tokens": torch.tensor([[1, 3, 3, 3, 2], [1, 3, 2, 0, 0]]), "lengths": torch.tensor([5, 3])}
-    return Tower(WordsNetwork(family), inputs, ("tokens",))
+    return Tower(WordsNetwork(family), inputs, {"tokens": "time"})

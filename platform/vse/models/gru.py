@@ -140,8 +140,8 @@ class WordStates(nn.Module):
         return (forward + turned * within(lengths, sequences.shape[1])[..., None]) / 2
 
 
-def within(lengths: Int[Tensor, " batch"], time: int) -> Bool[Tensor, "batch time"]:
-    """Mask of a padded batch: True at positions within each length."""
+def within(lengths: Int[Tensor, " batch"], time: int | torch.SymInt) -> Bool[Tensor, "batch time"]:
+    """Mask of a padded batch: True at positions within each length. In an exported graph, `time` is a symbol."""
     return torch.arange(time, device=lengths.device)[None, :] < lengths[:, None]
 
 

@@ -135,7 +135,9 @@ class GPO(nn.Module):
         places = place_codes(number, self.position_dim, weight.device).to(weight.dtype)[None]
         return torch.softmax(self._scores(self.gru(places)[0]), dim=1)
 
-    def weights_in_graph(self, sizes: Int[Tensor, " sizes"], longest: int) -> Float[Tensor, "sizes longest"]:
+    def weights_in_graph(
+        self, sizes: Int[Tensor, " sizes"], longest: int | torch.SymInt
+    ) -> Float[Tensor, "sizes longest"]:
         """As `weights`, without packed sequences, for an exported graph."""
         weight = self.score.weight
         places = place_codes(longest, self.position_dim, weight.device).to(weight.dtype).expand(sizes.shape[0], -1, -1)
@@ -189,7 +191,7 @@ def descending(items: Float[Tensor, "batch items dim"]) -> Float[Tensor, "batch 
     return channels.gather(-1, order).transpose(1, 2)
 
 
-def place_codes(num: int, dim: int, device: torch.device | None = None) -> Float[Tensor, "num dim"]:
+def place_codes(num: int | torch.SymInt, dim: int, device: torch.device | None = None) -> Float[Tensor, "num dim"]:
     """Sine and cosine codes of the positions 0 … num − 1 (Vaswani et al., 2017), float64."""
     angles = torch.arange(num, dtype=torch.float64, device=device)[:, None] * torch.exp(
         torch.arange(0, dim, 2, dtype=torch.float64, device=device) * (-math.log(10_000.0) / dim)

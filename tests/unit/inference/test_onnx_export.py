@@ -13,12 +13,16 @@ from torch import nn
 from tests.synthetic import make_family, synthetic
 from tests.unit.inference.test_embedder import png, train
 from vse import registry
+from vse.config import override
 from vse.data.images import open_image
 from vse.errors import InputError
 from vse.evaluation.item_vectors import scores_by_product
 from vse.inference.embedder import Embedder
 from vse.inference.onnx_export import TOLERANCE, OnnxOptions, check_onnx, difference, export_onnx, onnx_bytes
 from vse.inference.towers import FeaturesNetwork, SentenceNetwork, Tower, WordsNetwork
+from vse.presets import preset
+from vse.stages.train import run_training
+from vse.stages.trained import load_run
 from vse.workspace.layout import Workspace
 
 pytestmark = pytest.mark.seconds
@@ -34,16 +38,17 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [("vsepp", {"image": "map"}), ("rel
 
 def towers(family: Any) -> dict[str, Tower]:
     shape = DATA.examples.features[family.inputs.image].shape[1:]
-    images = Tower(FeaturesNetwork(family), {"features": torch.rand(2, *shape)})
+    varying = {"features": "regions"} if family.inputs.image == "map" else {}
+    images = Tower(FeaturesNetwork(family), {"features": torch.rand(2, *shape)}, varying)
     if family.inputs.sentence:
         return {"features": images, "text": Tower(SentenceNetwork(family), {"sentence": torch.rand(2, 5)})}
-    return {"features": images, "text": Tower(WordsNetwork(family), WORDS, ("tokens",))}
+    return {"features": images, "text": Tower(WordsNetwork(family), WORDS, {"tokens": "time"})}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "changes"), [(name, {}) for name in FAMILIES] + VARIANTS)
 def test_onnxruntime_computes_the_vectors_of_torch(name: str, changes: dict[str, Any]) -> None:
-    """On batches of one row and of several, with captions of one word and of more."""
+    """On batches of one row and of several, with captions of one word and of more, and several numbers of regions."""
     for side, tower in towers(make_family(name, DATA.context, double=False, **changes).eval()).items():
         assert difference(tower, onnx_bytes(tower, side)) < TOLERANCE
 
@@ -98,6 +103,27 @@ def test_a_run_is_used_with_onnxruntime_alone(tmp_path: Path) -> None:
         pixels = np.asarray(picture, np.uint8)[None]
         from_pixels = session(folder / "pixels.onnx").run(None, {"pixels": pixels})[0]
         np.testing.assert_allclose(from_pixels, embedder.encode_images([png(picture)]), atol=1e-3)
+
+
+def test_ready_made_regions_may_be_of_any_number(tmp_path: Path) -> None:
+    for stem, rows in (("train", 12), ("dev", 4), ("test", 4)):
+        regions = np.random.default_rng(rows).standard_normal((rows, 5, 8)).astype(np.float32)
+        np.save(tmp_path / f"{stem}_ims.npy", regions)
+        (tmp_path / f"{stem}_caps.txt").write_text("".join(f"a dog {k}\n" for k in range(rows)))
+    changes: dict[str, Any] = {"data": "precomp", "data.root": str(tmp_path), "features.backbone": "arrays"}
+    config = override(preset("vse_infinity_small"), {**changes, "train.epochs": 1, "model.dim": 16})
+    place = Workspace.open(str(tmp_path / "workspace"))
+    run = run_training(config, place)
+    folder = export_onnx(place, OnnxOptions(run=run.run, towers=("features",))).folder.local()
+    about = json.loads((folder / "towers.json").read_text())
+    assert about["features"]["inputs"] == {"features": ["batch", "regions", 8]}
+    family, network = load_run(run.folder).family, session(folder / "features.onnx")
+    for regions in (2, 5, 50):
+        features = torch.randn(3, regions, 8)
+        with torch.no_grad():
+            expected = family.encode_images({"map": features})["images"]
+        (vectors,) = network.run(None, {"features": features.numpy()})
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
 def session(file: Path) -> Any:
