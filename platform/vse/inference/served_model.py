@@ -230,7 +230,8 @@ class Model:
             params: unused; MLflow passes it.
 
         Returns:
-            A DataFrame with the column `embedding`, a list of floats per row, in the order of the requests.
+            A DataFrame with the column `embedding`, a list of floats per row, in the order of the requests and with
+            their index.
 
         Raises:
             InputError: naming the first row that fills none or several or has a broken picture, or if no column is one
@@ -245,7 +246,7 @@ class Model:
             embeddings[k] = vector.tolist()
         for k, vector in zip(sentences, self.embedder.encode_captions(list(sentences.values())), strict=True):
             embeddings[k] = vector.tolist()
-        return type(requests)({"embedding": embeddings})
+        return type(requests)({"embedding": embeddings}, index=requests.index)
 
     def _images(self, pictures: Mapping[int, bytes | str]) -> Iterator[np.ndarray]:
         """Vectors of pictures by row. Raises InputError naming the first row whose picture cannot be read."""

@@ -101,7 +101,10 @@ def test_as_many_vectors_as_requests(place: Workspace) -> None:
     model = _load_pyfunc(str(train(place, "vsepp_tiny").checkpoint.local()))
     for count in (0, 1, 3):
         table = pd.DataFrame({"sentence": pd.Series(["a dog"] * count, dtype=object), "note": ["x"] * count})
-        assert len(model.predict(table)) == count
+        table.index = pd.Index(range(7, 7 + 2 * count, 2))  # as after a filter, so that vectors join their requests
+        answer = model.predict(table)
+        assert list(answer.index) == list(table.index)
+        assert len(answer) == count
 
 
 @pytest.mark.seconds
