@@ -26,7 +26,7 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace).check_writable()
     options: ExportIndexOptions = request.options
     exported = export_index(workspace, options)
-    write_card(exported.folder, workspace.run(options.run), options.card)
+    write_card(exported.folder, workspace.run(options.run), options.card, options.alpha)
     path = request.write_summary(
         exported.folder,
         fingerprints=exported.fingerprints,

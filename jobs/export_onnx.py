@@ -22,7 +22,7 @@ def run(request: Request) -> str:
     set_up_logging()
     workspace, options = Workspace.open(request.workspace).check_writable(), request.options
     exported = export_onnx(workspace, options)
-    write_card(exported.folder, workspace.run(options.run), options.card)
+    write_card(exported.folder, workspace.run(options.run), options.card, options.alpha)
     path = request.write_summary(
         exported.folder,
         fingerprints=exported.fingerprints,

@@ -41,7 +41,7 @@ def run(request: Request) -> str:
     changes = {} if options.alpha is None else {"model.alpha": options.alpha}
     shipper = Shipper(request.workspace, request.tracking)
     named = options.registry
-    card = model_card(folder, options.card)
+    card = model_card(folder, options.card, options.alpha)
     offer = offer_model(workspace, options.run, changes=changes, name=named.name, alias=named.alias, card=card)
     publish(folder.child(PackedModel.parent, offer.digest), options.card)
     shipped = shipper.ship(wait=60)

@@ -111,14 +111,17 @@ def grouped(keys: Iterable[MetricKey]) -> dict[str, list[MetricKey]]:
     return groups
 
 
-def run_metrics(run: Folder) -> dict[MetricKey, float]:
-    """Metrics of a run as configured: validation at its kept epoch, and evaluations of these weights."""
+def run_metrics(run: Folder, alpha: float | None = None) -> dict[MetricKey, float]:
+    """Metrics of a run as configured: validation at its kept epoch, and evaluations of these weights.
+
+    With `alpha`, the evaluations that were asked for at this weight of u_sent, and nothing else is altered.
+    """
     metrics = dict[MetricKey, float]()
-    if run.exists("result.json"):
+    if alpha is None and run.exists("result.json"):
         values = run.read_json("result.json")["metrics"]
         keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
         metrics |= {key: values[key.name] for key in keys if key.name in values}
-    for measured in _measures(run):
+    for measured in _measures(run, alpha):
         name, options = measured["task"], measured["options"]
         task = tasks.task(name)
         config = from_dict(task.Config(), options[name])
@@ -126,10 +129,10 @@ def run_metrics(run: Folder) -> dict[MetricKey, float]:
     return metrics
 
 
-def run_intervals(run: Folder) -> dict[MetricKey, tuple[float, float]]:
+def run_intervals(run: Folder, alpha: float | None = None) -> dict[MetricKey, tuple[float, float]]:
     """The 95 % intervals of the metrics of `run_metrics`, if there are any."""
     intervals = dict[MetricKey, tuple[float, float]]()
-    for measured in _measures(run):
+    for measured in _measures(run, alpha):
         name, options = measured["task"], measured["options"]
         task = tasks.task(name)
         config = from_dict(task.Config(), options[name])
@@ -137,11 +140,11 @@ def run_intervals(run: Folder) -> dict[MetricKey, tuple[float, float]]:
     return intervals
 
 
-def run_sizes(run: Folder) -> dict[str, Size]:
-    """The sizes of the evaluated splits, by label."""
+def run_sizes(run: Folder, alpha: float | None = None) -> dict[str, Size]:
+    """The sizes of the splits that `run_metrics` has evaluations of, by label."""
     return {
         journal_label(label, measured["options"]): Size(**size)
-        for measured in _measures(run)
+        for measured in _measures(run, alpha)
         for label, size in measured["sizes"].items()
     }
 
@@ -173,15 +176,20 @@ def alike(runs: Sequence[V], met: Callable[[V], Mapping[str, str]]) -> list[list
     return [members for _, members in groups]
 
 
-def _measures(run: Folder) -> Iterator[Mapping[str, Any]]:
-    """Evaluations of a run's kept weights as configured, by this revision, in the order of the requests.
+def _measures(run: Folder, alpha: float | None = None) -> Iterator[Mapping[str, Any]]:
+    """Evaluations of a run's kept weights as configured, or at `alpha`, by this revision, in the order of the requests.
 
     Of two with a metric in common, for example after a file of pairs was corrected, the later one counts.
     """
     folder, kept = run.child("evaluation"), Checkpoints(run.child("checkpoints")).best()
     files = [name for name in sorted(folder.names()) if name.startswith("measures-") and name.endswith(".json")]
     for measured in sorted(map(folder.read_json, files), key=lambda each: each.get("asked", 0.0)):
-        if measured["task"] not in tasks.names() or altered(measured["options"]):
+        options = measured["options"]
+        if (
+            measured["task"] not in tasks.names()
+            or options.get("alpha") != alpha
+            or altered({**options, "alpha": None})
+        ):
             continue
         present = measured["revision"] == [REVISION, tasks.task(measured["task"]).revision]
         if present and ("weights" not in measured or kept is None or measured["weights"] == [weights_of(kept)]):

@@ -10,11 +10,12 @@ from vse import registry
 from vse.config import flatten, knob
 from vse.display.markdown import escaped, table
 from vse.errors import InputError, StorageError
+from vse.evaluation.item_vectors import alpha_of
 from vse.evaluation.metrics import WAYS
 from vse.inference.served_model import CARD
 from vse.report.measured import grouped, run_intervals, run_metrics, run_sizes
 from vse.report.terminal import size_text
-from vse.stages.trained import read_config
+from vse.stages.trained import load_run, read_config
 from vse.storage.folder import Folder
 from vse.storage.hub import push_folder
 from vse.training.checkpoint import Checkpoints
@@ -38,9 +39,17 @@ class CardOptions:
             raise InputError(f"card.push_to_hub={self.push_to_hub}: expected OWNER/NAME")
 
 
-def model_card(run: Folder, options: CardOptions) -> str:
-    """The text of README.md for a trained run. It depends on the run, its measurements and the options alone."""
+def model_card(run: Folder, options: CardOptions, alpha: float | None = None) -> str:
+    """The text of README.md for a trained run. It depends on the run, its measurements and the arguments alone.
+
+    Args:
+        run: folder of the run.
+        options: content of the card.
+        alpha: the model's weight of u_sent, if it is not as configured or learned.
+    """
     config = read_config(run)
+    own = alpha_of(load_run(run).family) if hasattr(config.model, "alpha") else None
+    alpha = own if alpha is None else alpha
     family = registry.name_of("family", config.model)
     front: dict[str, Any] = {"library_name": "vse-platform", "pipeline_tag": "feature-extraction"}
     front["tags"] = ["visual-semantic-embedding", "image-text-retrieval", family]
@@ -52,23 +61,23 @@ def model_card(run: Folder, options: CardOptions) -> str:
         f"A model of the family `{family}` that embeds images and captions in one space, trained with seed "
         f"{config.seed}.",
         "## Data and encoders",
-        table(["", ""], [[name, value] for name, value in _facts(run, config, options)]),
+        table(["", ""], [[name, value] for name, value in _facts(run, config, options, alpha)]),
         "## Numbers",
-        *_numbers(run),
+        *_numbers(run, alpha, own),
         "## Limits",
         "\n".join(f"- {line}" for line in _limits(run, config)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def write_card(folder: Folder, run: Folder, options: CardOptions) -> None:
-    """Write the card of a run next to exported files, and upload the folder if asked to.
+def write_card(folder: Folder, run: Folder, options: CardOptions, alpha: float | None = None) -> None:
+    """Write the card of a run next to exported files, and upload the folder if asked to; arguments as `model_card`.
 
     Raises:
         InputError: the folder is not on a disk, or the hub refuses the repository.
         StorageError: the hub cannot be reached.
     """
-    folder.write_text(CARD, model_card(run, options))
+    folder.write_text(CARD, model_card(run, options, alpha))
     publish(folder, options)
 
 
@@ -85,7 +94,7 @@ def publish(folder: Folder, options: CardOptions) -> None:
         raise StorageError(f"card.push_to_hub={options.push_to_hub}: not uploaded ({reason})") from None
 
 
-def _facts(run: Folder, config: RunConfig, options: CardOptions) -> Iterator[tuple[str, str]]:
+def _facts(run: Folder, config: RunConfig, options: CardOptions, alpha: float | None) -> Iterator[tuple[str, str]]:
     """Names and values of the data and parts that the model was made from."""
     settings = flatten(config)
     yield "data set", registry.name_of("source", config.data)
@@ -97,6 +106,8 @@ def _facts(run: Folder, config: RunConfig, options: CardOptions) -> Iterator[tup
     for key, name in (("text.word_vectors", "word vectors"), ("text.sentence", "sentence vectors")):
         if value := settings.get(key):
             yield name, _name_alone(value)
+    if alpha is not None:
+        yield "α, the weight of the sentence embedding", f"{alpha:g}"
     best = Checkpoints(run.child("checkpoints")).best()
     if best is not None:
         yield "checkpoint", best.name
@@ -107,9 +118,16 @@ def _name_alone(value: Any) -> str:
     return str(value or "").rstrip("/").rpartition("/")[2]
 
 
-def _numbers(run: Folder) -> Iterator[str]:
-    """A table for each task and split that was measured, with intervals and the number of candidates."""
-    values, intervals, sizes = run_metrics(run), run_intervals(run), run_sizes(run)
+def _numbers(run: Folder, alpha: float | None, own: float | None) -> Iterator[str]:
+    """A table for each task and split that was measured, with intervals and the number of candidates.
+
+    Of a model with another α than its `own`: what was measured at this α, or else what was measured at its own.
+    """
+    at = None if alpha == own else alpha
+    if at is not None and not run_metrics(run, at):
+        yield f"Measured at α = {own:g}; this model uses α = {at:g}."
+        at = None
+    values, intervals, sizes = run_metrics(run, at), run_intervals(run, at), run_sizes(run, at)
     if not values:
         yield "None were measured."
         return

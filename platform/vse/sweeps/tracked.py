@@ -118,7 +118,7 @@ class TrackedRuns:
                 self.workspace,
                 report.best,
                 changes=report.best_changes,
-                card=lambda run: model_card(run, CardOptions()),
+                card=lambda run: model_card(run, CardOptions(), report.best_changes.get("model.alpha")),
             )
         journal.end("finished")
 

@@ -3,6 +3,8 @@
 No test reaches the Hugging Face hub: its client is replaced by one that records the calls.
 """
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +67,25 @@ def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspac
     assert low <= values[key] <= high
     assert f"| {values[key]:.1f} | {low:.1f} to {high:.1f} |" in card
     assert "5 images" in card
+
+
+@pytest.mark.seconds
+def test_numbers_are_of_the_alpha_of_the_model_or_the_card_says_of_which(place: Workspace) -> None:
+    run = train(place, "univse_tiny").folder
+    measure([run], run.child("evaluation"), place, *asked("retrieval"))
+    as_configured = model_card(run, CardOptions())
+    assert "| α, the weight of the sentence embedding | 0.75 |" in as_configured
+    assert model_card(run, CardOptions(), alpha=0.75) == as_configured
+    names, options = asked("retrieval")
+    measure([run], run.child("evaluation"), place, names, replace(options, alpha=0.25))
+    assert model_card(run, CardOptions()) == as_configured
+    other = model_card(run, CardOptions(), alpha=0.0)
+    assert "| α, the weight of the sentence embedding | 0 |" in other
+    assert "Measured at α = 0.75; this model uses α = 0." in other
+    assert "### retrieval: test" in other
+    measured = model_card(run, CardOptions(), alpha=0.25)
+    assert "Measured at" not in measured
+    assert re.findall(r"### (\S+ \S+)", measured) == ["retrieval: alpha-0.25/test"]
 
 
 @pytest.mark.seconds
