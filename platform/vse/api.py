@@ -23,10 +23,11 @@ from vse.inference.image_search import place_of
 from vse.inference.run_pictures import relevance_map as relevance_map
 from vse.inference.run_pictures import saliency as saliency
 from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
+from vse.report.measured import record
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.options import AdversaryWords, MeasureOptions
-from vse.stages.measuring.stage import measure, measure_run
+from vse.stages.measuring.stage import Measured, measure
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
@@ -173,8 +174,7 @@ def evaluate(
         >>> 0 <= metrics["test/i2t/r1"] <= metrics["test/i2t/r10"] <= 100
         True
     """
-    opened = _run(run, workspace)
-    return measure_run(opened.folder, opened.workspace, _tasks(tasks), _measure_options(options))
+    return _measured(_run(run, workspace), tasks, options).metrics
 
 
 def outcomes(
@@ -207,8 +207,7 @@ def outcomes(
         True
     """
     opened = _run(run, workspace)
-    folder = opened.folder.child("evaluation")
-    measured = measure([opened.folder], folder, opened.workspace, _tasks(tasks), _measure_options(options))
+    folder, measured = opened.folder.child("evaluation"), _measured(opened, tasks, options)
     files = [measures.table for measures in measured.tasks.values() if measures.table]
     return pd.concat([pd.read_parquet(io.BytesIO(folder.read_bytes(file))) for file in files], ignore_index=True)
 
@@ -337,6 +336,13 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
 
 def _tasks(tasks: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(tasks.split(",")) if isinstance(tasks, str) else tuple(tasks)
+
+
+def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) -> Measured:
+    how = _measure_options(options)
+    measured = measure([run.folder], run.folder.child("evaluation"), run.workspace, _tasks(tasks), how)
+    record(measured, how, run.folder, run.workspace)
+    return measured
 
 
 def _measure_options(options: Mapping[str, Any]) -> MeasureOptions:

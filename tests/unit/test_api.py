@@ -11,6 +11,8 @@ import pytest
 import vse
 import vse.api
 from vse.errors import InputError
+from vse.stages.measuring.stage import measure_run
+from vse.workspace.journal import read
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +107,26 @@ def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
     queries = vse.outcomes(run, tasks=["attacks"]).to_dict("records")
     counted = sum(row["adversaries"] for row in queries if row["task"] == "attack_object")
     assert counted == sum(row["attack"] == "object" for row in rows)
+
+
+@pytest.mark.seconds
+def test_what_was_measured_is_in_the_journal_once(run: vse.Run) -> None:
+    """Also if it was measured before without a record, as in a process that was killed."""
+    path = run.folder.local("journal.jsonl")
+
+    def records() -> int:
+        return sum('"test/rsum"' in line for line in path.read_text().splitlines())
+
+    value = vse.evaluate(run)["test/rsum"]
+    vse.evaluate(run)
+    assert read(path).latest()["test/rsum"] == value
+    assert records() == 1
+    other = vse.train("vsepp_tiny", run.workspace, train__epochs=1, seed=1)
+    value = measure_run(other.folder, other.workspace)["test/rsum"]
+    assert "test/rsum" not in read(other.folder.local("journal.jsonl")).latest()
+    vse.compare([run, other])
+    assert read(other.folder.local("journal.jsonl")).latest()["test/rsum"] == value
+    assert records() == 1
 
 
 @pytest.mark.seconds

@@ -16,7 +16,7 @@ from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
 from vse.report.files import json_text, write_files
-from vse.report.measured import comparable, keyed, named
+from vse.report.measured import comparable, record
 from vse.report.page import provenance
 from vse.report.page_row import record_page
 from vse.stages import pipeline
@@ -179,7 +179,7 @@ def _finished(run: Folder, workspace: Workspace) -> Compared | None:
 def measured_alike(
     runs: Sequence[Compared], workspace: Workspace, tasks: Sequence[str], options: SharedOptions
 ) -> dict[str, Measured]:
-    """Measures of every run by name. Missing numbers are measured, kept, and written to the run's journal.
+    """Measures of every run by name. Missing numbers are measured and kept; the run's journal gets those it lacks.
 
     Args:
         runs: The runs.
@@ -224,8 +224,7 @@ def measured_alike(
         if folder.name in missing:
             print(f"measuring {folder.name}", file=sys.stderr, flush=True)
         results[folder.name] = carry_out(plan, folder.child("evaluation"))
-        if folder.name in missing:
-            workspace.journal(folder).metrics(named(keyed(results[folder.name], to_dict(options))), step=0)
+        record(results[folder.name], options, folder, workspace)
     return results
 
 

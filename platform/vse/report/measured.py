@@ -4,16 +4,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vse.config import from_dict
+from vse.config import from_dict, to_dict
 from vse.evaluation import tasks
 from vse.evaluation.metrics import Metric
 from vse.evaluation.task import Task, stem
 from vse.evaluation.tasks.retrieval import RetrievalTask
-from vse.stages.measuring.options import Size
+from vse.stages.measuring.options import SharedOptions, Size
 from vse.stages.measuring.plan import REVISION
 from vse.stages.measuring.stage import Measured, TaskMeasures
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints, weights_of
+from vse.workspace.journal import read
+from vse.workspace.layout import Workspace
 
 V = TypeVar("V")
 _OF_TRAINING = ("train", "val")  # splits that training has metrics of in every epoch
@@ -93,6 +95,14 @@ def _values(
 def named(values: Mapping[MetricKey, float]) -> dict[str, float]:
     """Values by full name."""
     return {key.name: value for key, value in values.items()}
+
+
+def record(measured: Measured, options: SharedOptions, run: Folder, workspace: Workspace) -> None:
+    """Write the metrics of a measurement into the journal of its run, from which MLflow gets them, if it lacks any."""
+    journal, metrics = workspace.journal(run), named(keyed(measured, to_dict(options)))
+    known = read(journal.path).latest()
+    if any(known.get(name) != value for name, value in metrics.items()):
+        journal.metrics(metrics, step=0)
 
 
 def grouped(keys: Iterable[MetricKey]) -> dict[str, list[MetricKey]]:
