@@ -22,6 +22,7 @@ from vse.evaluation.retrieval import score_matrix, spans
 from vse.evaluation.saliency import SaliencyReader
 from vse.features.decoding import read_squares
 from vse.features.forward import Forward
+from vse.inference.items import listed
 from vse.inference.picture_maps import Picture, PictureSaliency, RelevanceMap, picture_of
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
@@ -95,7 +96,7 @@ class Embedder:
         """The learned or configured weight of u_sent; None if the family has none."""
         return alpha_of(self.trained.family)
 
-    def encode_images(self, pictures: Sequence[Picture]) -> Float32[np.ndarray, "pictures dim"]:
+    def encode_images(self, pictures: Iterable[Picture]) -> Float32[np.ndarray, "pictures dim"]:
         """One vector per image, of unit length for most families.
 
         Args:
@@ -109,13 +110,13 @@ class Embedder:
             InputError: an image cannot be read; the run was trained on ready-made features; the family only scores
                 pairs.
         """
-        _refuse_single(pictures, "pictures")
+        pictures = listed(pictures, "pictures")
         parts = [np.empty((0, self.dim), np.float32)] if not pictures else []
         for features in self.features(pictures):
             parts.append(self.vectors_of_images(features))
         return np.concatenate(parts)
 
-    def encode_captions(self, texts: Sequence[str]) -> Float32[np.ndarray, "texts dim"]:
+    def encode_captions(self, texts: Iterable[str]) -> Float32[np.ndarray, "texts dim"]:
         """One vector per sentence, of unit length for most families.
 
         Args:
@@ -127,7 +128,7 @@ class Embedder:
         Raises:
             InputError: the family only scores pairs, or it reads fitted sentence features and the checkpoint has none.
         """
-        _refuse_single(texts, "texts")
+        texts = listed(texts, "texts")
         if not texts:
             return np.empty((0, self.dim), np.float32)
         return self.vectors_of_captions(self.read(texts))
@@ -151,7 +152,7 @@ class Embedder:
             )
 
     def scores(
-        self, pictures: Sequence[Picture], texts: Sequence[str], alpha: float | None = None
+        self, pictures: Iterable[Picture], texts: Iterable[str], alpha: float | None = None
     ) -> Float32[np.ndarray, "pictures texts"]:
         """The family's score of every image and every sentence, by which evaluation ranks.
 
@@ -170,8 +171,7 @@ class Embedder:
             InputError: as for `encode_images` and `encode_captions`, and for an alpha that the family does not have.
             Diverged: if a score is NaN.
         """
-        _refuse_single(pictures, "pictures")
-        _refuse_single(texts, "texts")
+        pictures, texts = listed(pictures, "pictures"), listed(texts, "texts")
         return self.scores_of(self.features(pictures), self.read(texts), alpha)
 
     def scores_of(
@@ -341,14 +341,6 @@ class Embedder:
     def _forward(self) -> Forward:
         precision = self.trained.config.features.precision
         return Forward(self.trained.backbone.config, (self.trained.family.inputs.image,), precision=precision)
-
-
-def _refuse_single(items: Any, name: str) -> None:
-    """Raise InputError for one sentence or picture in place of a list; text would be read letter by letter."""
-    if isinstance(items, str | bytes | os.PathLike | PIL.Image.Image):
-        kind = "sentences" if name == "texts" else "pictures"
-        shown = repr(items) if isinstance(items, str) and len(items) <= 60 else "..."
-        raise InputError(f"{name}: expected a list of {kind}, got one {type(items).__name__}; write [{shown}]")
 
 
 class _Rounded:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -105,6 +106,20 @@ def test_order_and_number_of_inputs_change_nothing(place: Workspace) -> None:
         np.testing.assert_allclose(embedder.encode_captions([text])[0], vector, atol=1e-6)
     assert embedder.encode_captions([]).shape == embedder.encode_images([]).shape == (0, embedder.dim)
     assert np.isfinite(together).all()
+
+
+@pytest.mark.seconds
+def test_items_may_be_in_a_series_an_array_or_a_generator(place: Workspace) -> None:
+    embedder, texts = Embedder(load_run(train(place, "vsepp_tiny").folder)), ["a dog", "two cats"]
+    pictures = [png(Image.new("RGB", (8, 8), colour)) for colour in ("red", "blue")]
+    vectors, codes = embedder.encode_captions(texts), embedder.encode_images(pictures)
+    for given in (pd.Series(texts, index=[5, 7]), np.array(texts), (text for text in texts)):
+        np.testing.assert_array_equal(embedder.encode_captions(given), vectors)
+    for images in (pd.Series(pictures), np.array(pictures, object), (picture for picture in pictures)):
+        np.testing.assert_array_equal(embedder.encode_images(images), codes)
+    scores = embedder.scores(iter(pictures), iter(texts))
+    np.testing.assert_array_equal(scores, embedder.scores(pictures, texts))
+    assert embedder.encode_captions(pd.Series([], dtype=object)).shape == (0, embedder.dim)
 
 
 @pytest.mark.seconds
