@@ -6,7 +6,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import PIL.Image
 import torch
 from jaxtyping import Float32
 from torch import Tensor
@@ -22,7 +21,7 @@ from vse.evaluation.retrieval import score_matrix, spans
 from vse.evaluation.saliency import SaliencyReader
 from vse.features.decoding import read_squares
 from vse.features.forward import Forward
-from vse.inference.items import listed
+from vse.inference.items import caption_of, captions_of, listed, source_of
 from vse.inference.picture_maps import Picture, PictureSaliency, RelevanceMap, picture_of
 from vse.models.family import Encoded
 from vse.stages.parse import parse_texts, parser_of
@@ -242,12 +241,13 @@ class Embedder:
             InputError: the run was trained on ready-made features; the image cannot be read; no caption is given.
         """
         self.check_pictures()
-        family, texts = self.trained.family, [captions] if isinstance(captions, str) else list(captions)
+        family, texts = self.trained.family, [captions] if isinstance(captions, str) else listed(captions, "captions")
         if not texts:
             raise InputError("captions: name at least one sentence")
-        parsed = self._parsed(map(as_caption, texts)) if family.inputs.components else None
+        captions = captions_of(texts)
+        parsed = self._parsed(captions) if family.inputs.components else None
         vectors = _Rounded(self._sentences) if self._sentences is not None else None
-        read = occurrence_texts([as_caption(text) for text in texts], self.trained.vocabulary, parsed, vectors)
+        read = occurrence_texts(captions, self.trained.vocabulary, parsed, vectors)
         image, reader = picture_of(picture), SaliencyReader(family, {})
         try:
             every = range(len(texts))
@@ -274,12 +274,11 @@ class Embedder:
         for first in range(0, len(pictures), forward.batch):
             squares = []
             for number, picture in enumerate(pictures[first : first + forward.batch], start=first):
-                source = picture if isinstance(picture, bytes | PIL.Image.Image) else os.fspath(picture)
                 try:
-                    squares.append(read_squares(source, root, backbone.transform))
+                    squares.append(read_squares(source_of(picture), root, backbone.transform))
                 except UnreadableImage as error:
                     if rejects is None:
-                        name = f"image {number}" + (f", {source}" if isinstance(source, str) else "")
+                        name = f"image {number}" + (f", {picture}" if isinstance(picture, str | os.PathLike) else "")
                         raise InputError(f"{name}: {error.reason}") from None
                     rejects[number] = error.reason
             if squares:
@@ -290,7 +289,7 @@ class Embedder:
 
         parses: components of all these sentences, for a family that reads them; by default they are parsed here.
         """
-        trained, inputs, texts = self.trained, self.trained.family.inputs, [as_caption(text) for text in texts]
+        trained, inputs, texts = self.trained, self.trained.family.inputs, captions_of(texts)
         if inputs.sentence and self._sentences is None:
             raise InputError(
                 f"{trained.checkpoint}: reads sentence features from its workspace; open it with Embedder.of_run, or "
@@ -305,7 +304,7 @@ class Embedder:
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words and emoji of a sentence that are not in the run's vocabulary."""
-        caption = as_caption(text)
+        caption = caption_of(text, "text")
         unknown = (word for word in distinct_words(caption) if not self._knows(word))
         return (*unknown, *dict.fromkeys(pictographs(caption)))
 

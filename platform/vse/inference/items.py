@@ -6,7 +6,9 @@ from typing import Any
 
 import PIL.Image
 
+from vse.data.images import UnreadableImage
 from vse.errors import InputError
+from vse.text.tokens import as_caption
 
 
 def listed(items: Any, name: str) -> list[Any]:
@@ -14,7 +16,7 @@ def listed(items: Any, name: str) -> list[Any]:
 
     Args:
         items: sentences or pictures.
-        name: of the argument, `texts` or `pictures`.
+        name: of the argument; `pictures` if they are pictures.
 
     Raises:
         InputError: one item is given in place of a list. Text would be read letter by letter, an array row by row.
@@ -22,8 +24,31 @@ def listed(items: Any, name: str) -> list[Any]:
     single = isinstance(items, str | bytes | os.PathLike | PIL.Image.Image) or getattr(items, "ndim", 1) != 1
     if isinstance(items, Iterable) and not single:
         return list(items)
-    kind = "sentences" if name == "texts" else "pictures"
+    kind = "pictures" if name == "pictures" else "sentences"
     shown = repr(items) if isinstance(items, str) and len(items) <= 60 else "..."
     if kind == "pictures" and hasattr(items, "ndim"):
         shown = "PIL.Image.fromarray(...)"
     raise InputError(f"{name}: expected a list of {kind}, got one {type(items).__name__}; write [{shown}]")
+
+
+def captions_of(texts: Iterable[Any]) -> list[str]:
+    """Sentences as they are tokenised and parsed. Raises InputError with the number of the first that is none."""
+    return [caption_of(text, f"caption {number}") for number, text in enumerate(texts)]
+
+
+def caption_of(text: Any, name: str) -> str:
+    """A sentence as it is tokenised and parsed. Raises InputError, which calls it `name`, if it is none."""
+    if not isinstance(text, str):
+        raise InputError(f"{name}: expected a sentence, got {type(text).__name__}")
+    return as_caption(text)
+
+
+def source_of(picture: Any) -> bytes | str | PIL.Image.Image:
+    """A picture as the readers of images take it. Raises UnreadableImage for what is no picture."""
+    if isinstance(picture, bytes | PIL.Image.Image):
+        return picture
+    if isinstance(picture, str | os.PathLike):
+        return os.fsdecode(picture)  # pyright: ignore[reportUnknownArgumentType]
+    hint = "; convert it with PIL.Image.fromarray" if hasattr(picture, "shape") else ""
+    hint = "; open it with PIL.Image.open" if hasattr(picture, "read") else hint
+    raise UnreadableImage(f"expected a path, bytes of a file or an image of Pillow, got {type(picture).__name__}{hint}")

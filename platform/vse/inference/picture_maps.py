@@ -15,6 +15,7 @@ from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 from vse.evaluation.relevance_pictures import DrawnMap, draw_maps
 from vse.evaluation.saliency import Saliency, changed_words
 from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_saliency
+from vse.inference.items import source_of
 
 Picture = bytes | str | os.PathLike[str] | PIL.Image.Image
 """The bytes of a file, its path or address, or an image of Pillow."""
@@ -126,12 +127,14 @@ def picture_of(source: Picture) -> PIL.Image.Image:
     Raises:
         InputError: It cannot be read.
     """
-    if isinstance(source, PIL.Image.Image):
-        return upright_rgb(source)
     try:
-        return decode_image(source) if isinstance(source, bytes) else open_image(os.fspath(source))
+        picture = source_of(source)
+        if isinstance(picture, PIL.Image.Image):
+            return upright_rgb(picture)
+        return decode_image(picture) if isinstance(picture, bytes) else open_image(picture)
     except UnreadableImage as error:
-        raise InputError(f"image {'' if isinstance(source, bytes) else source}: {error.reason}") from None
+        name = f"image {source}" if isinstance(source, str | os.PathLike) else "image"
+        raise InputError(f"{name}: {error.reason}") from None
 
 
 def _opened(png: bytes) -> PIL.Image.Image:
