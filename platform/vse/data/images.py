@@ -152,6 +152,21 @@ def _decode(data: bytes) -> PIL.Image.Image:
         raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
 
 
+def opened_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
+    """An image of Pillow that others opened or made, as `open_image` gives it. Raises UnreadableImage."""
+    if not (picture.width and picture.height):
+        raise UnreadableImage("has no pixels")
+    try:
+        picture.load()
+        return upright_rgb(picture)
+    except MemoryError:
+        raise
+    except AssertionError:  # all that Pillow says
+        raise UnreadableImage("its file was closed before it was read; call load() first") from None
+    except Exception as error:  # as for the bytes of files
+        raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
+
+
 def upright_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
     """The picture in RGB, turned upright as its EXIF data says, on white where it is transparent."""
     return _rgb(_upright(picture))

@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 from jaxtyping import UInt8
 
-from vse.data.images import UnreadableImage, decode_image, open_image, upright_rgb
+from vse.data.images import UnreadableImage, decode_image, open_image, opened_rgb
 from vse.data.places import AddressError
 from vse.features.transforms import Transform
 
@@ -46,7 +46,7 @@ def read_squares(
     """
     try:
         if isinstance(picture, PIL.Image.Image):
-            return transform(upright_rgb(picture))
+            return transform(opened_rgb(picture))
         return transform(decode_image(picture) if isinstance(picture, bytes) else open_image(picture, root))
     except MemoryError:  # of one picture; a job that ended here would end here again
         raise UnreadableImage("needs more memory than there is") from None

@@ -9,7 +9,7 @@ import numpy as np
 import PIL.Image
 from jaxtyping import Bool, Float
 
-from vse.data.images import UnreadableImage, decode_image, open_image, upright_rgb
+from vse.data.images import UnreadableImage, decode_image, open_image, opened_rgb
 from vse.errors import InputError
 from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 from vse.evaluation.relevance_pictures import DrawnMap, draw_maps
@@ -130,7 +130,7 @@ def picture_of(source: Picture) -> PIL.Image.Image:
     try:
         picture = source_of(source)
         if isinstance(picture, PIL.Image.Image):
-            return upright_rgb(picture)
+            return opened_rgb(picture)
         return decode_image(picture) if isinstance(picture, bytes) else open_image(picture)
     except UnreadableImage as error:
         name = f"image {source}" if isinstance(source, str | os.PathLike) else "image"

@@ -3,6 +3,7 @@ import errno
 import io
 import os
 import pickle
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tests import s3
 from tests.shared import SHARED
 from vse.data import images
-from vse.data.images import UnreadableImage, open_image
+from vse.data.images import UnreadableImage, open_image, opened_rgb
 from vse.data.scenes.render import render
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
@@ -69,6 +70,26 @@ def test_palette_with_a_transparent_entry(tmp_path: Path) -> None:
     picture.putpalette([0, 0, 0, *RED])
     name = _save(tmp_path / "t.gif", picture, transparency=1)
     assert np.asarray(open_image(name, str(tmp_path))).min() == 255
+
+
+def test_images_of_pillow_that_cannot_be_decoded_say_why(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    PIL.Image.effect_noise((60, 60), 50).save(stream, "JPEG")
+    (tmp_path / "a.jpg").write_bytes(stream.getvalue())
+    with PIL.Image.open(tmp_path / "a.jpg") as closed:
+        pass
+    cases = {
+        "cannot be decoded: OSError: image file is truncated": PIL.Image.open(
+            io.BytesIO(stream.getvalue()[: len(stream.getvalue()) // 2])
+        ),
+        "its file was closed before it was read; call load() first": closed,
+        "cannot be decoded: ValueError: conversion from La": PIL.Image.new("LA", (4, 4)).convert("La"),
+        "has no pixels": PIL.Image.new("RGB", (0, 10)),
+    }
+    for told, picture in cases.items():
+        with pytest.raises(UnreadableImage, match=f"^{re.escape(told)}"):
+            opened_rgb(picture)
+    assert opened_rgb(PIL.Image.open(tmp_path / "a.jpg")).mode == "RGB"
 
 
 def test_exif_rotation_is_applied(tmp_path: Path) -> None:

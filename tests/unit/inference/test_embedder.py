@@ -128,6 +128,8 @@ def test_what_cannot_be_embedded_is_one_line(place: Workspace, tmp_path: Path) -
     good = png(Image.new("RGB", (8, 8)))
     with pytest.raises(InputError, match="image 1: not an image of a known format"):
         embedder.encode_images([good, b"no picture"])
+    with pytest.raises(InputError, match=r"^image 1: has no pixels$"):
+        embedder.encode_images([good, Image.new("RGB", (0, 10))])
     with pytest.raises(InputError, match=r"image 1, .*missing\.png: file is missing"):
         embedder.encode_images([good, tmp_path / "missing.png"])
     picture = r"^pictures: expected a list of pictures, got one str; write \['a\.png'\]$"

@@ -167,6 +167,8 @@ def test_what_cannot_be_shown_is_one_line(place: Workspace, univse: Folder, vsep
         vse.relevance_map(univse.name, picture, "ball", place, temperature=0)
     with pytest.raises(InputError, match=r"image .*gone\.png: file is missing"):
         vse.saliency(univse.name, str(tmp_path / "gone.png"), "a ball", place)
+    with pytest.raises(InputError, match=r"^image: has no pixels$"):
+        vse.saliency(univse.name, PIL.Image.new("RGB", (0, 10)), "a ball", place)
     with pytest.raises(InputError, match="captions: name at least one sentence"):
         vse.saliency(univse.name, picture, [], place)
     with pytest.raises(InputError, match="runs, image: name at least one run"):
