@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from vse import presets, registry
+from vse.adversaries.univse.generate import PRINTED, WORDS
 from vse.config import flatten, override, spelled_out, validate
-from vse.data.images import open_image as open_image
 from vse.data.records import Split
 from vse.errors import Diverged as Diverged
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.image_search import place_of
+from vse.inference.run_pictures import open_image as open_image
 from vse.inference.run_pictures import relevance_map as relevance_map
 from vse.inference.run_pictures import saliency as saliency
 from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
@@ -199,7 +200,7 @@ def outcomes(
         recall has a row for each `unit`, such as an image or a query, with its `hits` and `queries`; `task` names it.
 
     Raises:
-        InputError: there is no such run, split, task or key.
+        InputError: there is no such run, split, task or key, or none of the tasks has outcomes of single queries.
 
     Example:
         >>> queries = vse.outcomes(run).query("task == 'i2t'")
@@ -209,6 +210,8 @@ def outcomes(
     opened = _run(run, workspace)
     folder, measured = opened.folder.child("evaluation"), _measured(opened, tasks, options)
     files = [measures.table for measures in measured.tasks.values() if measures.table]
+    if not files:
+        raise InputError(f"tasks={','.join(measured.tasks)}: has no rows of single queries, only numbers")
     return pd.concat([pd.read_parquet(io.BytesIO(folder.read_bytes(file))) for file in files], ignore_index=True)
 
 
@@ -274,14 +277,17 @@ def adversarial_captions(
         run: a run, or its name in `workspace`. Its data decide the adversaries, not its weights.
         workspace: workspace of a run that is given by name.
         split: name of the split whose captions are changed.
-        words: `shared` with the negatives of training, or `disjoint` from them.
+        words: `shared` with the negatives of training, `disjoint` from them, or `published`: shared ones, put in as the
+            supplement of UniVSE prints it, even if the caption is still true.
 
     Returns:
         Columns `attack` (`object`, `attribute`, ...), `image` (its id), `caption` and `adversary` (sentences).
 
     Raises:
-        InputError: there is no such run or split, or training negatives may use all words.
+        InputError: there is no such run or split, training negatives may use all words, or no attack changes a caption.
     """
+    if words not in (*WORDS, PRINTED):
+        raise InputError(f"words={words}: expected {', '.join(WORDS)} or {PRINTED}")
     opened = _run(run, workspace)
     material = pipeline.prepare(opened.config, opened.workspace, parsed=True)
     protocol = AdversaryWords()
@@ -296,6 +302,8 @@ def adversarial_captions(
         if len(rows)
         for image, text in [captions[rows].T]
     ]
+    if not tables:
+        raise InputError(f"split={split}: no attack finds a word to change in its captions")
     return pd.concat(tables, ignore_index=True)
 
 

@@ -4,6 +4,7 @@ import doctest
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,6 +111,17 @@ def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
 
 
 @pytest.mark.seconds
+def test_results_without_rows_are_one_line(run: vse.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"^tasks=true_pairs: has no rows of single queries, only numbers"):
+        vse.outcomes(run, tasks=["true_pairs"])
+    assert len(vse.adversarial_captions(run, words="published"))
+    nothing = SimpleNamespace(texts={"object": ()}, caption={"object": np.array([], int)})
+    monkeypatch.setattr(vse.api, "attack_split", lambda *given: nothing)
+    with pytest.raises(InputError, match=r"^split=test: no attack finds a word to change in its captions$"):
+        vse.adversarial_captions(run)
+
+
+@pytest.mark.seconds
 def test_what_was_measured_is_in_the_journal_once(run: vse.Run) -> None:
     """Also if it was measured before without a record, as in a process that was killed."""
     path = run.folder.local("journal.jsonl")
@@ -148,6 +160,9 @@ def test_wrong_names_are_one_line(run: vse.Run) -> None:
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
         (lambda: vse.evaluate(run, tasks=["speed"]), "tasks=speed"),
         (lambda: vse.evaluate(run, splits=["nowhere"]), "no split 'nowhere'"),
+        (lambda: vse.open_image("nope.png"), r"^image nope\.png: file is missing$"),
+        (lambda: vse.open_image("https://x.org/a.png"), "a.png: web addresses are not read; download the file$"),
+        (lambda: vse.adversarial_captions(run, words="foo"), "^words=foo: expected shared, disjoint or published$"),
     ):
         with pytest.raises(InputError, match=text):
             call()

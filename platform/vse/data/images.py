@@ -70,7 +70,8 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
                 named = data
                 break
         file, entry = named, ""  # the container names a file
-    raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), MISSING))
+    missing = "web addresses are not read; download the file" if re.match(r"https?://", uri) else MISSING
+    raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), missing))
 
 
 @lru_cache(maxsize=4)

@@ -4,6 +4,10 @@ import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import PIL.Image
+
+from vse.data import images
+from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.picture_maps import Picture, PictureSaliency, RelevanceMap
 from vse.workspace.layout import Workspace
@@ -19,6 +23,23 @@ class TrainedRun(Protocol):
     def name(self) -> str: ...
     @property
     def workspace(self) -> Workspace: ...
+
+
+def open_image(uri: str | os.PathLike[str], root: str = "") -> PIL.Image.Image:
+    """The image at a path or address, RGB, turned upright as its EXIF data says, with transparent parts white.
+
+    Args:
+        uri: a `scene:` address, a file:// or s3:// address, or a path, as in the data of a run.
+        root: the folder or s3:// address that a path is relative to.
+
+    Raises:
+        InputError: the path leaves its root, or the file is missing, empty, truncated, too large or not an image.
+        StorageError: the disk or file server failed.
+    """
+    try:
+        return images.open_image(os.fspath(uri), root)
+    except images.UnreadableImage as error:
+        raise InputError(f"image {uri}: {error.reason}") from None
 
 
 def relevance_map(
