@@ -5,7 +5,7 @@ Nothing here needs a running Ray or an MLflow server. Stages whose output the wo
 
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,7 +104,7 @@ def preset(name: str, **overrides: Any) -> RunConfig:
     Raises:
         InputError: there is no such preset or key, or a value is of the wrong type or out of range.
     """
-    return _changed(presets.preset(name), overrides)
+    return _changed(name, overrides)
 
 
 def train(
@@ -137,7 +137,7 @@ def train(
         >>> round(run.metrics["val/rsum"]) > 0
         True
     """
-    changed = _changed(presets.preset(config) if isinstance(config, str) else config, overrides)
+    changed = _changed(config, overrides)
     check_objective(changed)
     check_effects(changed, _dotted(overrides))
     place = _workspace(workspace)
@@ -241,11 +241,10 @@ def compare(
     Raises:
         InputError: there is no such run, or the runs were not measured on the same images.
     """
-    opened = [_run(run, workspace) for run in runs]
+    opened = [_run(run, workspace) for run in _listed(runs, str | Run, "runs", "runs or their names")]
     place = opened[0].workspace if opened else _workspace(workspace)
     names, how = tuple(run.name for run in opened), _measure_options(options)
-    compare_options = CompareOptions(runs=names, seeds=seeds, tasks=_tasks(tasks), measure=how)
-    comparison = compare_runs(place, validate(compare_options))
+    found = compare_runs(place, validate(CompareOptions(runs=names, seeds=seeds, tasks=_tasks(tasks), measure=how)))
     rows = [
         {
             "split": split,
@@ -257,9 +256,9 @@ def compare(
             "low": difference.low,
             "high": difference.high,
         }
-        for split, lines in comparison.lines.items()
+        for split, lines in found.lines.items()
         for line in lines
-        for system, value, difference in zip(comparison.others, line.values[1:], line.differences, strict=True)
+        for system, value, difference in zip(found.others, line.values[1:], line.differences, strict=True)
     ]
     return pd.DataFrame(rows)
 
@@ -342,8 +341,19 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
     return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
 
 
-def _tasks(tasks: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(tasks.split(",")) if isinstance(tasks, str) else tuple(tasks)
+def _tasks(tasks: Any) -> tuple[str, ...]:
+    names = tasks.split(",") if isinstance(tasks, str) else tasks
+    return tuple(name.strip() for name in _listed(names, str, "tasks", "names of tasks"))
+
+
+def _listed(items: Any, kind: Any, key: str, what: str) -> list[Any]:
+    """The items of a list. Raises InputError for anything else, and for an item of another kind."""
+    if not isinstance(items, Iterable) or isinstance(items, str):
+        raise InputError(f"{key}: expected a list of {what}, got one {type(items).__name__}")
+    for item in (listed := list[Any](items)):
+        if not isinstance(item, kind):
+            raise InputError(f"{key}: expected {what}, got {type(item).__name__}")
+    return listed
 
 
 def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) -> Measured:
@@ -362,6 +372,8 @@ def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:
 
 
 def _run(run: str | Run, workspace: str | os.PathLike[str] | Workspace) -> Run:
+    if not isinstance(run, str | Run):
+        raise InputError(f"run: expected a run or its name, got {type(run).__name__}")
     return run if isinstance(run, Run) else _opened(_workspace(workspace), run)
 
 
@@ -381,5 +393,8 @@ def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return {key.replace("__", "."): value for key, value in overrides.items()}
 
 
-def _changed(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+def _changed(config: Any, overrides: Mapping[str, Any]) -> RunConfig:
+    config = presets.preset(config) if isinstance(config, str) else config
+    if not isinstance(config, RunConfig):
+        raise InputError(f"config: expected the name of a preset or a configuration, got {type(config).__name__}")
     return validate(override(config, spelled_out(config, _dotted(overrides))))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_a_loaded_model_embeds_and_scores(run: vse.Run, tmp_path: Path) -> None:
     images, captions = model.encode_images([tmp_path / "red.png"]), model.encode_captions(["a red ball", "dogs"])
     scores = model.scores([tmp_path / "red.png"], ["a red ball", "dogs"])
     np.testing.assert_allclose(scores, images @ captions.T, atol=1e-5)
-    assert vse.evaluate(run, tasks="retrieval") == vse.evaluate(run, tasks=["retrieval"])
+    assert vse.evaluate(run, tasks=" retrieval ") == vse.evaluate(run, tasks=["retrieval"])
     assert len(vse.outcomes(run, tasks="retrieval")) == len(vse.outcomes(run, tasks=["retrieval"]))
 
 
@@ -154,12 +155,21 @@ def test_runs_are_compared_with_the_first(run: vse.Run) -> None:
 
 
 def test_wrong_names_are_one_line(run: vse.Run) -> None:
+    untyped: Any = vse
     for call, text in (
         (lambda: vse.preset("vsepp_tinny"), "did you mean vsepp_tiny"),
         (lambda: vse.preset("vsepp_tiny", optim__rate=1), "optim.rate: no such key"),
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
         (lambda: vse.evaluate(run, tasks=["speed"]), "tasks=speed"),
         (lambda: vse.evaluate(run, splits=["nowhere"]), "no split 'nowhere'"),
+        (lambda: untyped.preset(3), "^config: expected the name of a preset or a configuration, got int$"),
+        (lambda: untyped.train(None), "^config: expected the name of a preset or a configuration, got NoneType$"),
+        (lambda: untyped.evaluate(run, tasks=3), "^tasks: expected a list of names of tasks, got one int$"),
+        (lambda: untyped.evaluate(run, tasks=[3]), "^tasks: expected names of tasks, got int$"),
+        (lambda: untyped.evaluate([run]), "^run: expected a run or its name, got list$"),
+        (lambda: vse.compare(run.name, run.workspace), "^runs: expected a list of runs or their names, got one str$"),
+        (lambda: untyped.compare(run), "^runs: expected a list of runs or their names, got one Run$"),
+        (lambda: untyped.compare([run, 3]), "^runs: expected runs or their names, got int$"),
         (lambda: vse.open_image("nope.png"), r"^image nope\.png: file is missing$"),
         (lambda: vse.open_image("https://x.org/a.png"), "a.png: web addresses are not read; download the file$"),
         (lambda: vse.adversarial_captions(run, words="foo"), "^words=foo: expected shared, disjoint or published$"),
