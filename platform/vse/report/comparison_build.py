@@ -126,6 +126,7 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
     Raises InputError for fewer than two runs, a run that is missing or not trained, and tasks without outcomes.
     """
     check_compared(options)
+    workspace.comparison(options.name or "runs")  # raises for a name that no folder can have
     names = options.runs
     if not names:
         workspace.existing("runs", "", "runs")

@@ -20,6 +20,8 @@ from vse.report.comparison import (
     systems_of,
     with_same_seeds,
 )
+from vse.report.comparison_build import CompareOptions, arranged
+from vse.workspace.layout import Workspace
 
 KEYS = keys(outcomes(0.3).table)
 
@@ -168,6 +170,11 @@ def test_other_images_are_refused():
     systems = systems_of([run("a"), run("b", optim__lr=0.5)])
     with pytest.raises(InputError, match="b and a have other images in test"):
         compare(systems, found, KEYS)
+
+
+def test_a_name_that_no_folder_can_have_is_refused_before_runs_are_read(tmp_path):
+    with pytest.raises(InputError, match=r"^'a/b': use letters, digits"):
+        arranged(Workspace.open(str(tmp_path)), CompareOptions(runs=("a", "b"), name="a/b"))
 
 
 def test_a_run_without_numbers_of_a_split_is_named():
