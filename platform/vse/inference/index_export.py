@@ -199,7 +199,8 @@ def _write_indexes(
     query_note = "vectors of the other table as queries" if of_others else "each picture among the others"
     shown = ", ".join(f"recall@{k} {value:.3f}" for k, value in recalls.items())
     numbers |= {"lists": lists, "probes": probes, **{f"recall@{k}": value for k, value in recalls.items()}}
-    return numbers, f"{line}; IVF of {lists} lists, {probes} probed: {shown} of exact search ({query_note})"
+    found = f": {shown} of exact search ({query_note})" if recalls else ""
+    return numbers, f"{line}; IVF of {lists} lists, {probes} probed{found}"
 
 
 def _write(folder: Folder, name: str, index: Any) -> None:

@@ -63,6 +63,8 @@ def recall(
         own: queries are the vectors of the index in its order, and none counts as its own answer.
     """
     deepest = min(max(cutoffs) + own, exact.ntotal)
+    if deepest <= own:
+        return {}  # a single picture has no others to be found
     recalls = dict.fromkeys(cutoffs, 0.0)
     for first in range(0, len(queries), QUERIES_AT_ONCE):
         block = np.ascontiguousarray(queries[first : first + QUERIES_AT_ONCE])

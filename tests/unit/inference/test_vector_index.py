@@ -60,6 +60,12 @@ def test_fewer_vectors_than_a_cutoff_are_all_of_them() -> None:
     assert recall(ivf_index(few, 2, 2), flat_index(few), few, (10,), own=True) == pytest.approx({10: 1.0})
 
 
+def test_one_vector_alone_has_no_recall() -> None:
+    one = VECTORS[:1]
+    assert recall(ivf_index(one, 1, 1), flat_index(one), one, (1, 10), own=True) == {}
+    assert recall(ivf_index(one, 1, 1), flat_index(one), QUERIES, (1, 10)) == pytest.approx({1: 1.0, 10: 1.0})
+
+
 def test_the_same_vectors_give_the_same_lists() -> None:
     one, other = (ivf_index(VECTORS, 12, 1).search(QUERIES, 10)[1] for _ in range(2))
     np.testing.assert_array_equal(one, other)
