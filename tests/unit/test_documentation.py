@@ -322,7 +322,8 @@ def test_what_is_said_of_results_in_pandas_holds(tmp_path: Path, monkeypatch: py
     assert set(outcomes["task"].to_pylist()) == {"i2t", "t2i"}
     names: dict[str, Any] = {}
     try:
-        exec(sources(page, "py")[1].replace("RUN", run.name), names)
+        (snippet,) = (each for each in sources(page, "py") if "search_runs" in each)
+        exec(snippet.replace("RUN", run.name), names)
     finally:
         mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # which takes it out of the environment again
     assert "MLFLOW_TRACKING_URI" not in os.environ
