@@ -82,10 +82,7 @@ KINDS = [
         for file in ("shard-*.json", "begun_by.json")
     ),
     Kind("cache/arrays/*/map-*.npy", ("evaluate univse",), (MEASURED,), flips=False),
-    *(
-        Kind(f"language/*/*/{file}", ("train univse", "evaluate univse"), (MEASURED,))
-        for file in ("parses-*.parquet", "captions.parquet")
-    ),
+    Kind("language/*/*/parses-*.parquet", ("train univse", "evaluate univse"), (MEASURED,)),
     *(
         Kind(f"language/*/*/{file}", ("evaluate univse", "evaluate vsec"), (MEASURED,))
         for file in ("adversaries.jsonl", "parses/parses-*.parquet", "parses/manifest.json", "manifest.json")

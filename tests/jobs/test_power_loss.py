@@ -39,7 +39,6 @@ DATA = (
     "features/*/*/manifest.json",
     "cache/arrays/*/map-*.npy",
     "language/*/*/parses-*.parquet",
-    "language/*/*/captions.parquet",
     "language/*/*/manifest.json",
     "language/*/*/adversaries.jsonl",
     "language/*/*/parses/parses-*.parquet",

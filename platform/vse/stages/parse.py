@@ -6,8 +6,6 @@ Finished shards of an interrupted run are kept: the next run parses only the rem
 import functools
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from itertools import pairwise
 
 from vse.cluster.runtime import Cluster, cluster_of
 from vse.cluster.runtime import Config as RayConfig
@@ -15,12 +13,11 @@ from vse.config import fingerprint
 from vse.data.records import Records
 from vse.display.progress import Progress
 from vse.errors import StorageError
-from vse.stages.processes import main_can_be_imported, process_pool
 from vse.stages.shards import run_shards
 from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.text.components import REVISION
-from vse.text.corpus import SHARD_TEXTS, Language, finished, write_captions, write_shard
+from vse.text.corpus import SHARD_TEXTS, Language, finished, write_shard
 from vse.text.english import are_english
 from vse.text.parse import Parse
 from vse.text.parser import SHIPPED, Parser, parser_fingerprint, shared_parser
@@ -91,56 +88,26 @@ def parse_captions(
     missing.
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
-    captions = [(caption.id, caption.text) for caption in records.captions]
+    texts = [caption.text for caption in records.captions]
     if line := not_english(records, config):
         log.warning("warning: %s", line)
     with folder.locked():
-        return _parsed(captions, [t for _, t in captions], config, folder, PARSING, num_workers, cluster)
+        return _parsed(texts, config, folder, PARSING, num_workers, cluster)
 
 
-def parse_texts_to(
-    texts: Sequence[str],
-    config: Parser.Config,
-    folder: Folder,
-    *,
-    label: str = PARSING,
-    num_workers: int | None = None,
-) -> Language:
+def parse_texts_to(texts: Sequence[str], config: Parser.Config, folder: Folder, *, label: str = PARSING) -> Language:
     """Parses of `texts` stored in `folder`; missing ones are made. `label` is shown as their progress."""
-    return _parsed(None, texts, config, folder, label, num_workers, None)
+    return _parsed(texts, config, folder, label, None, None)
 
 
-def parse_texts(texts: Sequence[str], config: Parser.Config, num_processes: int = 1) -> list[Parse]:
-    """One parse per text, in order, not stored; each distinct text is parsed once.
-
-    Up to `num_processes` processes share the work, as far as there is enough of it to pay for starting them.
-    """
+def parse_texts(texts: Sequence[str], config: Parser.Config) -> list[Parse]:
+    """One parse per text, in order, not stored; each distinct text is parsed once."""
     distinct = list(dict.fromkeys(texts))
-    most = max(1, min(num_processes, len(distinct) // WORTH_A_PROCESS))
-    parses: list[Parse] | None = None
-    if most > 1 and main_can_be_imported():
-        bounds = [len(distinct) * k // most for k in range(most + 1)]
-        shares = [distinct[low:high] for low, high in pairwise(bounds)]
-        try:
-            with process_pool(most - 1) as pool:
-                others = [pool.submit(_parse_share, share, config) for share in shares[1:]]
-                parses = _parse_share(shares[0], config)
-                for other in others:
-                    parses += other.result()
-        except BrokenProcessPool:  # as in `run_shards`
-            parses = None
-    if parses is None:
-        parses = _parse_share(distinct, config)
-    by_text = dict(zip(distinct, parses, strict=True))
+    by_text = dict(zip(distinct, shared_parser(config).parse_all(distinct), strict=True))
     return [by_text[text] for text in texts]
 
 
-def _parse_share(texts: Sequence[str], config: Parser.Config) -> list[Parse]:
-    return shared_parser(config).parse_all(texts)
-
-
 def _parsed(
-    captions: Sequence[tuple[str, str]] | None,
     texts: Sequence[str],
     config: Parser.Config,
     folder: Folder,
@@ -166,11 +133,8 @@ def _parsed(
     done = finished(folder, digits)
     if not set(wanted).issubset(text for shard in done.values() for text in shard):
         raise StorageError(f"{folder}: the parses just written are damaged; run the same command again")
-    files = _cover(done, set(wanted))
-    if captions is not None:
-        files.append(write_captions(folder, captions))
     folder.commit_manifest(
-        files,
+        _cover(done, set(wanted)),
         {
             "kind": "language",
             "fingerprint": digits,

@@ -102,11 +102,9 @@ def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
 class Language:
     """Parses and components of a corpus. Rows are decoded on access; unknown texts raise KeyError."""
 
-    def __init__(self, fingerprint: str, table: pa.Table, captions: dict[str, str] | None = None) -> None:
-        """captions: caption id -> text."""
+    def __init__(self, fingerprint: str, table: pa.Table) -> None:
         self.fingerprint = fingerprint
         self._row = {text: row for row, text in enumerate(table.column("text").to_pylist())}
-        self._captions = captions or {}
         self._columns = {name: _Rows(table.column(name), kind) for name, kind in _COLUMNS.items()}
 
     @classmethod
@@ -133,14 +131,11 @@ class Language:
     @classmethod
     def _read(cls, folder: Folder, manifest: dict[str, Any]) -> "Language":
         tables = [SCHEMA.empty_table()]
-        captions: dict[str, str] = {}
         for name in manifest["files"]:
-            table = pq.read_table(pa.BufferReader(read_committed(folder, manifest, name)))
-            if name == CAPTIONS:
-                captions = dict(zip(*(table.column(c).to_pylist() for c in ("caption", "text")), strict=True))
-            else:
+            if name.startswith(shard_prefix(manifest["fingerprint"])):
+                table = pq.read_table(pa.BufferReader(read_committed(folder, manifest, name)))
                 tables.append(table.cast(SCHEMA))
-        return cls(manifest["fingerprint"], pa.concat_tables(tables), captions)
+        return cls(manifest["fingerprint"], pa.concat_tables(tables))
 
     def __len__(self) -> int:
         return len(self._row)
@@ -151,10 +146,6 @@ class Language:
     def texts(self) -> Iterable[str]:
         """Distinct texts."""
         return self._row.keys()
-
-    def text_of(self, caption: str) -> str:
-        """The text of a caption id."""
-        return self._captions[caption]
 
     def parse(self, text: str) -> Parse:
         """The whole parse of a text."""
@@ -176,22 +167,6 @@ class Language:
 def _shared(folder: Folder, manifest: str) -> Language:
     """Trials of one process share the captions of their data and those of its adversaries."""
     return Language._read(folder, json.loads(manifest))
-
-
-CAPTIONS = "captions.parquet"
-
-
-def write_captions(folder: Folder, captions: Iterable[tuple[str, str]]) -> str:
-    """Write (caption id, text) pairs; returns the file's name."""
-    pairs = list(captions)
-    stream = io.BytesIO()
-    table = pa.table({"caption": [c for c, _ in pairs], "text": [t for _, t in pairs]}, pa.schema(_CAPTION_FIELDS))
-    pq.write_table(table, stream, compression="zstd")
-    folder.write_bytes(CAPTIONS, stream.getvalue())
-    return CAPTIONS
-
-
-_CAPTION_FIELDS = [("caption", pa.string()), ("text", pa.string())]
 
 
 class _Rows:

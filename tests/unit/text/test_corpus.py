@@ -5,7 +5,7 @@ from tests.unit.text.trees import CLOCK_UD, tree
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
 from vse.text.components import EMPTY, extract
-from vse.text.corpus import Language, finished, table_of, write_captions, write_shard
+from vse.text.corpus import Language, finished, table_of, write_shard
 
 DOG = tree("black/black/ADJ/JJ/2/amod dog/dog/NOUN/NN/0/ROOT in/in/ADP/IN/4/case snow/snow/NOUN/NN/2/nmod")
 TEXTS = ["A white clock on the wall is above a table", "", "\U0001f408 ' \" \\", "black dog in snow"]
@@ -17,16 +17,14 @@ def folder(tmp_path):
     return Folder.open(tmp_path / "language")
 
 
-def committed(folder, shards, captions=None):
+def committed(folder, shards):
     names = [write_shard(folder, "abcd1234", texts, parses) for texts, parses in shards]
-    if captions:
-        names.append(write_captions(folder, captions))
     folder.commit_manifest(names, {"kind": "language", "fingerprint": "abcd1234"})
     return Language.open(folder)
 
 
 def test_parses_and_components_come_back_whole_over_shards(folder):
-    stored = committed(folder, [(TEXTS[:3], PARSES[:3]), (TEXTS[3:], PARSES[3:])], [("c1", TEXTS[3]), ("c2", TEXTS[0])])
+    stored = committed(folder, [(TEXTS[:3], PARSES[:3]), (TEXTS[3:], PARSES[3:])])
     assert len(stored) == 4
     assert set(stored.texts()) == set(TEXTS)
     for text, parse in zip(TEXTS, PARSES, strict=True):
@@ -34,13 +32,12 @@ def test_parses_and_components_come_back_whole_over_shards(folder):
         assert stored.parse(text) == parse
         assert stored.components(text) == extract(parse)
     assert stored.components("") == EMPTY
-    assert stored.parse(stored.text_of("c1")) == DOG
     assert stored.fingerprint == "abcd1234"
     with pytest.raises(KeyError):
         stored.parse("never parsed")
 
 
-def test_a_corpus_without_captions(folder):
+def test_a_corpus_without_texts(folder):
     stored = committed(folder, [])
     assert len(stored) == 0
     assert "x" not in stored
