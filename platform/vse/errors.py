@@ -136,18 +136,10 @@ class NotMadeError(Exception):
     """The output of a stage is missing and the caller may only read; the text is the address of its folder."""
 
 
-def did_you_mean(name: str, names: Iterable[str], *, above: str = "", below: str = "", most: int = 1) -> str:
-    """`did you mean a, b?` for the names most like an unknown one; the empty string if none is alike.
-
-    Args:
-        name: the unknown name.
-        names: the names that exist.
-        above: text in front of each suggestion.
-        below: text behind each suggestion.
-        most: number of suggestions.
-    """
-    close = difflib.get_close_matches(name, list(names), n=most)
-    return f"did you mean {', '.join(above + each + below for each in close)}?" if close else ""
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`did you mean a?` for the name of `names` most like an unknown one; the empty string if none is alike."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def first_line(error: BaseException) -> str:

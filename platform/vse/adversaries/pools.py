@@ -6,7 +6,6 @@ attacks; the rest appear only in the `disjoint` attacks.
 """
 
 import hashlib
-import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -15,7 +14,6 @@ from typing import Any
 
 from vse.adversaries.word_lists import SHARED, spellings
 from vse.config import fingerprint, knob
-from vse.errors import InputError
 from vse.text.components import Components, Relation
 from vse.text.parse import Parse
 
@@ -109,27 +107,6 @@ class WordPools:
     def fingerprint(self) -> str:
         """Eight hexadecimal digits over every entry."""
         return fingerprint(asdict(self))
-
-    def to_json(self) -> bytes:
-        """The pools as JSON."""
-        return json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False).encode()
-
-    @classmethod
-    def from_json(cls, data: bytes, where: str = "word pools") -> "WordPools":
-        """Parse the output of `to_json`; raises InputError naming `where`."""
-        try:
-            raw = json.loads(data)
-            return cls(training=_pool(raw["training"]), attack_only=_pool(raw["attack_only"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{where}: not word pools in this version's format ({error})") from None
-
-
-def _pool(raw: Mapping[str, Any]) -> Pool:
-    return Pool(
-        nouns=tuple(NounEntry(**entry) for entry in raw["nouns"]),
-        attributes=tuple(AttributeEntry(**entry) for entry in raw["attributes"]),
-        relations=tuple(RelationEntry(**entry) for entry in raw["relations"]),
-    )
 
 
 def build_pools(captions: Iterable[tuple[Parse, Components]], config: PoolConfig | None = None) -> WordPools:

@@ -4,15 +4,13 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import TextIOBase
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from vse.display.escaping import one_line, raw
-
-T = TypeVar("T")
 
 # Called with (label, unit, number done, whether the work is over) for all progress in this process
 listeners: list[Callable[[str, str, int, bool], None]] = []
@@ -146,16 +144,6 @@ class Progress:
                 file=self.out,
                 flush=True,
             )
-
-
-def progress(items: Iterable[T], label: str, *, total: int | None = None, unit: str = "items") -> Iterator[T]:
-    """The items, one by one, counted by a `Progress`; `total` is `len(items)` by default."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    with Progress(label, total, unit) as bar:
-        for item in items:
-            yield item
-            bar.advance()
 
 
 def _clock(seconds: float) -> str:

@@ -95,7 +95,7 @@ class TorchvisionBackbone(Backbone):
             return published.DEFAULT
         if self.config.weights in published.__members__:
             return published[self.config.weights]
-        if self.config.weights in ("random", "none") or named_files.is_file(self.config.weights):
+        if self.config.weights == "random" or named_files.is_file(self.config.weights):
             return None
         choices = ", ".join(published.__members__)
         raise InputError(
@@ -106,7 +106,7 @@ class TorchvisionBackbone(Backbone):
         """Published weights are named by their address, which carries their hash; a file by its SHA-256."""
         if self._published:
             weights = self._published.url.rsplit("/", 1)[-1]
-        elif self.config.weights in ("random", "none"):
+        elif self.config.weights == "random":
             weights = f"random-{self.config.seed}"
         else:
             weights = named_files.digest(self.config.weights)
@@ -134,7 +134,7 @@ class TorchvisionBackbone(Backbone):
         from torchvision import models
 
         self.check(outputs)
-        if self.config.weights in ("random", "none"):
+        if self.config.weights == "random":
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.config.seed)
                 model = models.get_model(self.config.arch, weights=None)

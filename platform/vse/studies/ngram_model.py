@@ -68,11 +68,6 @@ class NgramModel:
         first = self.order - 1
         return [math.log(self.probability(padded[k], padded[max(0, k - first) : k])) for k in range(first, len(padded))]
 
-    def score(self, text: str) -> float:
-        """Mean log-probability a token, which does not depend on the length of the text."""
-        scores = self.log_probabilities(text)
-        return sum(scores) / len(scores)
-
 
 def _padded(tokens: Sequence[str], order: int) -> list[str]:
     return [START] * (order - 1) + list(tokens) + [END]

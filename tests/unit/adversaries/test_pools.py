@@ -6,7 +6,6 @@ from tests.unit.text.hand_parses import ALL, apples, caption, dog, eats, plays
 from vse.adversaries.pools import (
     NounEntry,
     PoolConfig,
-    WordPools,
     build_pools,
     compound_start,
     hyphenated_start,
@@ -120,12 +119,6 @@ def test_split_is_exact_disjoint_and_repeatable():
     again = build_pools(pairs(reversed(ALL)), PoolConfig(minimum=1))
     assert again == pools
     assert again.fingerprint == pools.fingerprint
-    assert WordPools.from_json(pools.to_json()) == pools
-
-
-def test_a_broken_file_is_one_clear_line():
-    with pytest.raises(InputError, match=r"pools\.json: not word pools"):
-        WordPools.from_json(b'{"training": {}}', "pools.json")
 
 
 def test_phrases():
