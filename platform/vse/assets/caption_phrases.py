@@ -24,9 +24,9 @@ class Node:
         self.right.append(node)
         return self
 
-    def before(self, node: "Node", dep: str, *, outermost: bool = True) -> "Node":
+    def before(self, node: "Node", dep: str) -> "Node":
         node.dep = dep
-        self.left.insert(0 if outermost else len(self.left), node)
+        self.left.insert(0, node)
         return self
 
 

@@ -17,17 +17,16 @@ _NOTICE = (
 )
 
 
-def derive(directory: str, words: Iterable[str], least_uses: int, share: float = PUBLISHED_SHARE) -> bytes:
+def derive(directory: str, words: Iterable[str], least_uses: int) -> bytes:
     """The content of a sub-lexicon's file. The same input gives the same bytes.
 
     Args:
         directory: of a WordNet 3.0 database.
         words: words whose nouns are kept.
         least_uses: tagged uses from which a concrete noun is kept in any case.
-        share: of the nouns of the whole database that count as concrete; it sets the threshold.
     """
     whole = read_wordnet(directory)
-    concreteness = Concreteness.calibrated(wordnet_scores(directory), directory, share)
+    concreteness = Concreteness.calibrated(wordnet_scores(directory), directory, PUBLISHED_SHARE)
     uses = read_sense_counts(directory)
     kept = {lemma for lemma in map(whole.lemma, words) if lemma is not None and lemma.isalpha()}
     kept |= {

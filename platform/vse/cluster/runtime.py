@@ -314,10 +314,10 @@ def set_threads(count: int) -> None:
         torch.set_num_interop_threads(count)
 
 
-def set_up_logging(level: int = logging.INFO) -> None:
+def set_up_logging() -> None:
     """Our messages as plain lines on stderr; warnings and worse of libraries only."""
     own = logging.getLogger("vse")
-    own.setLevel(level)
+    own.setLevel(logging.INFO)
     if not own.handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(_OneLine("%(message)s"))

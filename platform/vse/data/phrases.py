@@ -98,7 +98,7 @@ def background(
 
 
 def upper_bound(
-    phrases: Mapping[str, Sequence[Phrase]], proposals: Mapping[str, np.ndarray], number: int, least: float = RIGHT
+    phrases: Mapping[str, Sequence[Phrase]], proposals: Mapping[str, np.ndarray], number: int
 ) -> tuple[int, int]:
     """How many phrases some proposal localises, which no model can exceed.
 
@@ -106,7 +106,6 @@ def upper_bound(
         phrases: By image id.
         proposals: Boxes (boxes, 4) by image id, in order of rank.
         number: The first so many count.
-        least: Least overlap that localises a phrase.
 
     Returns:
         (phrases with such a proposal, phrases).
@@ -116,5 +115,5 @@ def upper_bound(
         boxes = proposals.get(image, np.empty((0, 4)))[:number]
         total += len(each)
         if len(boxes) and each:
-            hits += int((iou(np.stack([phrase.box for phrase in each]), boxes).max(axis=1) >= least).sum())
+            hits += int((iou(np.stack([phrase.box for phrase in each]), boxes).max(axis=1) >= RIGHT).sum())
     return hits, total

@@ -23,7 +23,7 @@ from torch import Tensor
 from vse.adversaries.attacks import ATTACKS
 from vse.errors import InputError
 from vse.evaluation.attacks import Attacked, AttackSet, pair_wins
-from vse.evaluation.metrics import Retrieval, RetrievalCounter, Ties, own_rows
+from vse.evaluation.metrics import Retrieval, RetrievalCounter, own_rows
 from vse.evaluation.retrieval import (
     Blocks,
     Encoded,
@@ -70,11 +70,10 @@ class AlphaCounters:
         pairs: Mapping[str, Tensor],
         caption_to_image: Int[Tensor, " captions"],
         num_images: int,
-        ties: Ties | None = None,
     ) -> None:
         self.model, self.alphas, self.caption_to_image = model, tuple(sorted(alphas)), caption_to_image
         self.counters = tuple(
-            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), caption_to_image, num_images, ties)
+            RetrievalCounter(model.combine(pairs, alpha=alpha)[0].float(), caption_to_image, num_images)
             for alpha in self.alphas
         )
         self._grid = torch.tensor(self.alphas, dtype=torch.float32, device=caption_to_image.device)
@@ -211,7 +210,6 @@ def evaluate_alphas(
     attacks: Mapping[str, AttackSet],
     alphas: Sequence[float],
     *,
-    ties: Ties | None = None,
     blocks: Blocks | None = None,
 ) -> list[AlphaPoint]:
     """Retrieval and attacks at every α in ascending order, each exactly what one evaluation at that α gives.
@@ -222,7 +220,7 @@ def evaluate_alphas(
         raise InputError(f"alphas={list(alphas)}: expected at least one number between 0 and 1")
     own = as_index(caption_to_image, captions)
     pairs = pair_parts(model, images, captions, own)
-    counters = AlphaCounters(model, alphas, pairs, own, num_items(images), ties)
+    counters = AlphaCounters(model, alphas, pairs, own, num_items(images))
     blocks = blocks or blocks_for(model, images, num_items(captions))
     for rows, cols, parts in part_blocks(model, images, captions, blocks):
         counters.add(parts, rows, cols)

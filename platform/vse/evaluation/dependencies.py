@@ -110,8 +110,8 @@ def credits(candidates: Sequence[Words], right: Collection[Words]) -> np.ndarray
     )
 
 
-def earned(scores: np.ndarray, credit: np.ndarray, ties: Ties | None = None) -> float:
+def earned(scores: np.ndarray, credit: np.ndarray) -> float:
     """The credit of the candidate with the highest score; the mean over candidates that tie with it."""
     best = scores.max()
-    width = (ties or Ties()).tolerance * max(abs(float(best)), 1.0)
+    width = Ties().tolerance * max(abs(float(best)), 1.0)
     return float(credit[scores >= best - width].mean())

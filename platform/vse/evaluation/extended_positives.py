@@ -66,9 +66,7 @@ def located(
 
 
 def r_precision(
-    scores: Float[Tensor, "queries candidates"],
-    relevant: Bool[Tensor, "queries candidates"],
-    ties: Ties | None = None,
+    scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"]
 ) -> Float[Tensor, " queries"]:
     """Share of the first R candidates that are relevant, for R relevant ones; expected over random order of the
     candidates that tie with the R-th. NaN for queries without a relevant candidate. Raises Diverged at a NaN.
@@ -76,7 +74,7 @@ def r_precision(
     refuse_nan(scores)
     total = relevant.sum(1)
     last = scores.sort(dim=1, descending=True).values.gather(1, (total - 1).clamp_min(0)[:, None])
-    low, high = (ties or Ties()).limits(last)
+    low, high = Ties().limits(last)
     above, level = scores > high, (scores >= low) & (scores <= high)
     share = (total - above.sum(1)).double() * (level & relevant).sum(1) / level.sum(1)
     return ((above & relevant).sum(1) + share) / torch.where(total > 0, total.double(), torch.nan)

@@ -115,9 +115,7 @@ def accuracy(judge: Judge, codes: Float[Tensor, "items dim"], seed: int = 0, jud
 def fresh_accuracy(
     codes: Float[Tensor, "items dim"],
     image: Int[Tensor, " items"] | None = None,
-    seed: int = 0,
     steps: int = 300,
-    hidden_dim: int = 64,
 ) -> float:
     """`accuracy` on one half of the codes of a discriminator trained on the other half, three layers as jWAE's.
 
@@ -126,7 +124,7 @@ def fresh_accuracy(
     caption of an image gives the others away: captions with one normal code per image would be told from the prior in
     97 % of cases.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     codes = codes.detach().float().cpu()
     image = torch.arange(len(codes)) if image is None else image.cpu().unique(return_inverse=True)[1]
     num_images = int(image.max()) + 1
@@ -134,15 +132,9 @@ def fresh_accuracy(
     codes, num_seen = codes[place.argsort(stable=True)], int((place < num_images // 2).sum())
     seen, unseen = codes[:num_seen], codes[num_seen:]
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        judge = nn.Sequential(
-            nn.Linear(codes.shape[1], hidden_dim),
-            nn.LeakyReLU(),
-            nn.Linear(hidden_dim, hidden_dim),
-            nn.LeakyReLU(),
-            nn.Linear(hidden_dim, 1),
-            nn.Flatten(0),
-        )
+        torch.manual_seed(0)
+        layers = (nn.Linear(codes.shape[1], 64), nn.LeakyReLU(), nn.Linear(64, 64), nn.LeakyReLU(), nn.Linear(64, 1))
+        judge = nn.Sequential(*layers, nn.Flatten(0))
     optimizer = torch.optim.Adam(judge.parameters(), lr=1e-3)
     for _ in range(steps):
         rows = torch.randint(len(seen), (128,), generator=generator)
@@ -150,7 +142,7 @@ def fresh_accuracy(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return accuracy(judge, unseen, seed + 1)
+    return accuracy(judge, unseen, seed=1)
 
 
 def _prior(codes: Tensor, generator: torch.Generator) -> Tensor:

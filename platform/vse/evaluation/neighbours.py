@@ -70,7 +70,6 @@ def neighbour_weights(
     scores: Float[Tensor, "queries candidates"],
     allowed: Bool[Tensor, "queries candidates"],
     number: int,
-    ties: Ties | None = None,
 ) -> Float64[Tensor, "queries candidates"]:
     """The probability of every candidate to be one of the nearest, divided by how many these are: rows sum to 1.
 
@@ -82,7 +81,7 @@ def neighbour_weights(
     taken = allowed.sum(1).clamp_max(number)
     best = scores.topk(min(number, scores.shape[1]), dim=1).values
     last = best.gather(1, (taken - 1).clamp_min(0)[:, None])
-    low, high = (ties or Ties()).limits(last)
+    low, high = Ties().limits(last)
     above = (scores > high) & allowed
     tied = (scores >= low) & ~above & allowed
     left = (taken - above.sum(1)).double()

@@ -20,9 +20,9 @@ SCALE = "log_scale"
 HIGHEST = math.log(100.0)  # upper bound of the scale, as in CLIP
 
 
-def bounded_exp(log_scale: Float[Tensor, ""], highest: float = HIGHEST) -> Float[Tensor, ""]:
-    """exp(min(log_scale, highest)) with a gradient above the bound too, so that the scale can decrease again."""
-    return torch.exp(log_scale + (log_scale.clamp(max=highest) - log_scale).detach())
+def bounded_exp(log_scale: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """exp(min(log_scale, HIGHEST)) with a gradient above the bound too, so that the scale can decrease again."""
+    return torch.exp(log_scale + (log_scale.clamp(max=HIGHEST) - log_scale).detach())
 
 
 def info_nce(

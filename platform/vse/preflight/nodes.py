@@ -185,10 +185,10 @@ class _Probe:
         return time.time()
 
 
-def _skew(clock: Any, rounds: int = 5) -> tuple[float, float]:
+def _skew(clock: Any) -> tuple[float, float]:
     """(seconds that a remote clock is ahead of ours, uncertainty), from the fastest of several requests."""
     measured: list[tuple[float, float]] = []
-    for _ in range(rounds):
+    for _ in range(5):
         before = time.time()
         remote = clock()
         after = time.time()

@@ -19,10 +19,10 @@ _FAILED = 5
 _LINES = 40  # of an evaluation
 
 
-def alpha_headline(results: AlphaResults, split: str = "test") -> str:
+def alpha_headline(results: AlphaResults) -> str:
     """The outcome of an α sweep in a sentence."""
-    here, key = results.at(results.chosen) or {}, f"{split}/rsum"
-    rsum = f": {split} rsum {interval(here[key])}" if key in here else ""
+    here, key = results.at(results.chosen) or {}, "test/rsum"
+    rsum = f": test rsum {interval(here[key])}" if key in here else ""
     other, reference = results.reference, ""
     if other is not None and key in other.metrics:
         reference = f" ({escaped(other.label)} {interval(other.metrics[key])})"

@@ -36,6 +36,7 @@ from vse.text.parsed_caption import ParsedCaption
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
+_COLUMNS = 3  # of a sheet
 _CELL = 430  # pixels of an image with its number
 
 KINDS = (*PARADIGMS, *(f"univse {attack}" for attack in ATTACKS))
@@ -152,14 +153,14 @@ def listing(images: Sequence[Image], shown: Sequence[Candidate]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int, columns: int = 3) -> Iterator[PIL.Image.Image]:
+def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int) -> Iterator[PIL.Image.Image]:
     """The images, `per_sheet` on each, numbered as in the listing."""
     root = registry.build("source", config.data).image_root
     for first in range(0, len(images), per_sheet):
         here = images[first : first + per_sheet]
-        sheet = PIL.Image.new("RGB", (columns * _CELL, -(-len(here) // columns) * _CELL), "white")
+        sheet = PIL.Image.new("RGB", (_COLUMNS * _CELL, -(-len(here) // _COLUMNS) * _CELL), "white")
         for k, image in enumerate(here):
-            place = (k % columns * _CELL, k // columns * _CELL)
+            place = (k % _COLUMNS * _CELL, k // _COLUMNS * _CELL)
             photo = PIL.ImageOps.contain(open_image(image.uri, root).convert("RGB"), (_CELL - 10, _CELL - 30))
             sheet.paste(photo, (place[0], place[1] + 20))
             PIL.ImageDraw.Draw(sheet).text((place[0] + 4, place[1] + 4), f"image {first + k}", fill="black")

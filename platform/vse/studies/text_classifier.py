@@ -42,7 +42,6 @@ def decide_out_of_fold(
     numbers: Float[np.ndarray, "texts features"],
     *,
     ngrams: int = 0,
-    strength: float = 1.0,
 ) -> Float[np.ndarray, " texts"]:
     """Decision of a classifier fitted to the other folds for each text; positive for adversaries.
 
@@ -54,7 +53,6 @@ def decide_out_of_fold(
         fold: Fold of each text.
         numbers: Further features.
         ngrams: Longest word n-gram, present or absent; 0: the numbers only.
-        strength: Inverse of the penalty.
     """
     from sklearn.linear_model import LogisticRegression  # takes a second to import
 
@@ -62,7 +60,7 @@ def decide_out_of_fold(
     for held_out in np.unique(fold):
         fitted, tested = np.flatnonzero(fold != held_out), np.flatnonzero(fold == held_out)
         assert 0 < is_adversary[fitted].sum() < len(fitted), "every fold leaves both kinds to fit"
-        model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+        model = LogisticRegression(class_weight="balanced", max_iter=1000)
         train, test = _matrices(texts, numbers, fitted, tested, ngrams)
         decided[tested] = model.fit(train, is_adversary[fitted]).decision_function(test)
     return decided
@@ -98,7 +96,6 @@ def balanced_accuracy(
     is_adversary: Bool[np.ndarray, " texts"],
     images: Sequence[str],
     *,
-    replicates: int = 2000,
     seed: int = 0,
 ) -> Interval:
     """Mean of the shares of real texts and of adversaries guessed right; percentiles over resampled images."""
@@ -109,7 +106,7 @@ def balanced_accuracy(
         (hits, totals), (other_hits, other_totals) = shares
         return 0.5 * (weights @ hits / (weights @ totals) + weights @ other_hits / (weights @ other_totals))
 
-    return interval(of, len(shares[0][0]), replicates, seed)
+    return interval(of, len(shares[0][0]), 2000, seed)
 
 
 def cluster_counts(hits: np.ndarray, members: np.ndarray, images: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

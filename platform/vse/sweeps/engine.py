@@ -224,7 +224,6 @@ class Sweep:
                 need=need,
                 meter=meter,
                 scheduler=plan.scheduler(call),
-                label="trials",
                 on_end=self.tracked.record_trial,
             )
         except (InputError, PlacementError) as error:

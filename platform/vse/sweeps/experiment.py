@@ -48,7 +48,6 @@ def run_proposed(
     need: Resources | None = None,
     meter: Meter | None = None,
     scheduler: TrialScheduler | None = None,
-    label: str = "trials",
     on_end: Listener | None = None,
 ) -> bool:
     """Run trials until the proposer has no more. The ledger and the proposer receive the end of each trial.
@@ -66,7 +65,6 @@ def run_proposed(
         need: Resources of one trial.
         meter: What may be spent.
         scheduler: May end trials early by the epochs that they report.
-        label: Of the progress line.
         on_end: Called with every ended trial, in this process.
 
     Returns:
@@ -90,7 +88,7 @@ def run_proposed(
         return [node for node in there if node["NodeID"] not in sick.left_out()]
 
     waiting = ResourceWatch(need.of_trial(), nested=need.nested, nodes=nodes)
-    with Progress(label, total=total, unit="trials", every=20.0) as bar:
+    with Progress("trials", total=total, unit="trials", every=20.0) as bar:
         searcher = TrialSearcher(proposer, meter, lambda: recorder.broken, sick, functools.partial(_elsewhere, need))
         # Tune would add the same wrapper; this one can be called for trials that Tune drops without a callback
         limited = ConcurrencyLimiter(searcher, max_concurrent=at_once)

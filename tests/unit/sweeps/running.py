@@ -23,7 +23,6 @@ def run_sweep(
     available: Mapping[str, float] | None = None,
     attempts: int = 2,
     meter: Meter | None = None,
-    label: str = "trials",
     on_end: Listener | None = None,
 ) -> list[Entry]:
     """Run those of the given trials that have not finished; the ledger's entries of all of them, in the order given,
@@ -42,7 +41,6 @@ def run_sweep(
             at_once=at_once,
             total=len(pending),
             meter=meter,
-            label=label,
             on_end=on_end,
         )
     return [entry for changes in asked if (entry := ledger.get(changes)) is not None]

@@ -91,17 +91,14 @@ def blanks_of(parses: Sequence[Parse], words: Sequence[str]) -> Blanks:
     return Blanks(Ragged.of(tokens), table[:, 0], table[:, 1], table[:, 2], len(words))
 
 
-def drawn_blanks(
-    caption: Int[np.ndarray, " blanks"], seed: int, epoch: int, purpose: str = "blanks"
-) -> Int[np.ndarray, " captions"]:
+def drawn_blanks(caption: Int[np.ndarray, " blanks"], seed: int, epoch: int) -> Int[np.ndarray, " captions"]:
     """Positions of one blank for each caption that has any, drawn for an epoch.
 
     Args:
         caption: Of each blank, ascending.
         seed: Of the training.
         epoch: Its number.
-        purpose: Names the draw.
     """
     captions, first, count = np.unique(caption, return_index=True, return_counts=True)
-    draw = keyed.uniform(keyed.keys(seed, epoch, purpose, captions), 1)[:, 0]
+    draw = keyed.uniform(keyed.keys(seed, epoch, "blanks", captions), 1)[:, 0]
     return first + np.minimum((draw * count).astype(np.int64), count - 1)

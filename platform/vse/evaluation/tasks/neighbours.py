@@ -283,7 +283,7 @@ def _nearest(queries: Items, candidates: Items, drawn: np.ndarray, number: int) 
             yield row, [each for value, each in zip(best_values, positions, strict=True) if value > -np.inf]
 
 
-def _common(one: Elements, other: Elements, most: int = 3) -> str:
+def _common(one: Elements, other: Elements) -> str:
     """Nouns or categories of both, of more than a few the first."""
     shared = sorted(each[0] for each in one & other if len(each) == 1)
-    return ", ".join(shared[:most]) + (" …" if len(shared) > most else "")
+    return ", ".join(shared[:3]) + (" …" if len(shared) > 3 else "")
