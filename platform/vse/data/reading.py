@@ -163,6 +163,15 @@ def field(item: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any
     return item[key]
 
 
+def texts_in(value: Any, where: str) -> list[str | None]:
+    """The texts of a text or a list of texts. Raises InputError naming `where` for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if text is not None and not isinstance(text, str):
+            raise InputError(f"{where}: expected text or a list of texts, got {type(text).__name__}")
+    return texts
+
+
 def optional_id(item: Mapping[str, Any], key: str, where: str) -> str | None:
     """An id as text: "7" for 7, "7" and 7.0. None if the key is absent, null or NaN.
 

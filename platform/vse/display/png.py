@@ -19,7 +19,7 @@ def figure_png(figure: Any, dots: int) -> bytes:
     """A figure of matplotlib as `small_png`. No text is read as a formula, because captions may hold dollar signs.
 
     Args:
-        figure: The figure, with a canvas.
+        figure: The figure.
         dots: Pixels an inch.
     """
     from matplotlib.text import Text  # takes half a second

@@ -103,11 +103,9 @@ def reading_figure(rows: Sequence[ReadImage], title: str) -> bytes:
 
 
 def _figure(height: float, title: str) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # takes half a second
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # takes half a second
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold", color=INK)
     return figure
 

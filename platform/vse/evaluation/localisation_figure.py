@@ -29,7 +29,6 @@ def localisation_figure(examples: Sequence[Example], recall: float) -> bytes:
         recall: R@1 of the whole split in percent, for the title.
     """
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -55,5 +54,4 @@ def localisation_figure(examples: Sequence[Example], recall: float) -> bytes:
                 shortened = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
                 place = (0.0, -0.03 - 0.065 * number)
                 axis.text(*place, f"{mark} {shortened}", color=COLOURS[number], transform=axis.transAxes, va="top")
-        FigureCanvasAgg(figure)
         return figure_png(figure, DOTS)

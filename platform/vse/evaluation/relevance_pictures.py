@@ -33,7 +33,6 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
         caption: A line at the bottom.
         columns: Maps in a row, at most.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure  # takes half a second
 
     columns = min(columns, len(maps))
@@ -45,7 +44,6 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
         (width, height), wide = maps[0].picture.size, 2 * _CELL
         size = (wide, min(wide * height / width, 2 * wide) + (0.5 if caption else 0.3))
     figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
     axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for axis in axes:
         axis.set_axis_off()

@@ -19,8 +19,7 @@ from vse.features.pretrained_encoder import (
     grid_tokens,
 )
 from vse.registry import register
-from vse.storage.files import local_path
-from vse.storage.hub import FOLDER, HUB, hub_file, optional_package
+from vse.storage.hub import FOLDER, HUB, first_file, hub_file, optional_package
 from vse.storage.weights import load_weights, read_weights, state_dict_in
 
 _MODES = {"center": "crop", "squash": "scale"}  # timm's names of the transforms that we have
@@ -67,7 +66,7 @@ class TimmBackbone(PretrainedEncoder):
         if arch.startswith((HUB, FOLDER)):
             from timm.models._hub import load_model_config_from_path
 
-            folder = self._published_file("config.json").parent
+            folder = first_file(arch, ("config.json",), self.key).parent
             try:
                 self._published, self._arch, self._arguments = load_model_config_from_path(folder)
             except (OSError, ValueError, KeyError) as error:
@@ -90,20 +89,9 @@ class TimmBackbone(PretrainedEncoder):
             normalisation=Normalisation(tuple(data["mean"]), tuple(data["std"])),
         )
 
-    def _published_file(self, *names: str) -> Any:
-        """A file of the folder or repository that `arch` names."""
-        arch = self.config.arch
-        if arch.startswith(HUB):
-            return hub_file(arch.removeprefix(HUB), names, self.key)
-        folder = local_path(arch.removeprefix(FOLDER))
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-        raise InputError(f"{self.key}: there is no {' or '.join(names)} in {folder}")
-
     def _published_files(self) -> list[str]:
         if self.config.arch.startswith((HUB, FOLDER)):
-            return [str(self._published_file(*_WEIGHTS))]
+            return [str(first_file(self.config.arch, _WEIGHTS, self.key))]
         repository, file = self._published.get("hf_hub_id"), self._published.get("hf_hub_filename")
         if not repository:
             raise InputError(

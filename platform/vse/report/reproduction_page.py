@@ -1,6 +1,7 @@
 """Reproduced tables as a page, a CSV file and JSON: each printed cell, ours with its interval, the difference."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from vse.report.files import RESULTS, csv_text, json_text, write_files
@@ -58,12 +59,7 @@ def _effect(effect: Data) -> dict[str, str]:
 
 def _block(block: Data) -> dict[str, Any]:
     groups = [column["group"] for column in block["columns"]]
-    spans = list[tuple[str, int]]()
-    for group in groups:
-        if spans and spans[-1][0] == group:
-            spans[-1] = (group, spans[-1][1] + 1)
-        else:
-            spans.append((group, 1))
+    spans = [(group, len(list(columns))) for group, columns in groupby(groups)]
     rows = [
         {**row, "cells": [_cell(row["cells"][column["metric"]], column["decimals"]) for column in block["columns"]]}
         for row in block["rows"]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from vse.adversaries.attacks import CONTRAST_ATTACKS, contrast_classes
 from vse.adversaries.vsec import table
@@ -24,10 +24,11 @@ from vse.stages.shards import run_shards
 from vse.storage.damage import remove_damaged
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
-from vse.text.components import Components, extract
+from vse.text.components import extract
 from vse.text.lexicon.compact import knowledge
 from vse.text.parse import Parse
 from vse.text.parsed_caption import ParsedCaption
+from vse.training.inputs import Parses
 from vse.workspace.layout import Workspace, dataset_name
 
 SHARD_CAPTIONS = 4096
@@ -35,16 +36,6 @@ WORTH_A_PROCESS = 8000  # captions: starting a process costs some seconds
 WORTH_RAY = 40_000
 ShardRow = tuple[str, str, str, Parse]  # caption id, image id, text, parse
 Shard = list[ShardRow]
-
-
-@runtime_checkable
-class Parses(Protocol):
-    """Parses and components of captions by text, as a parsed corpus gives them."""
-
-    fingerprint: str
-
-    def parse(self, text: str) -> Parse: ...
-    def components(self, text: str) -> Components: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from vse.errors import InputError
+from vse.storage.files import local_path
 
 HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of names of models
 
@@ -57,6 +58,26 @@ def hub_file(repository: str, names: Sequence[str], key: str) -> Path:
             return Path(hub.hf_hub_download(name, names[-1], revision=revision or None))
         except (OSError, HFValidationError, RemoteEntryNotFoundError) as error:
             raise _unavailable(key, what, error) from None
+
+
+def first_file(model: str, names: Sequence[str], key: str) -> Path:
+    """The first of some files that a folder or a repository has.
+
+    Args:
+        model: `local-dir:FOLDER` or `hf-hub:owner/name`.
+        names: of files, in order of preference.
+        key: the setting that asks for the file, for messages.
+
+    Raises:
+        InputError: there is none of them, or it cannot be downloaded.
+    """
+    if model.startswith(HUB):
+        return hub_file(model.removeprefix(HUB), names, key)
+    folder = local_path(model.removeprefix(FOLDER))
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(f"{key}: there is no {' or '.join(names)} in {folder}")
 
 
 def hub_folder(repository: str, patterns: Sequence[str], key: str) -> Path:

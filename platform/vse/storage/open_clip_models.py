@@ -6,8 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from vse.errors import InputError
-from vse.storage.files import local_path
-from vse.storage.hub import FOLDER, HUB, hub_file, optional_package
+from vse.storage.hub import FOLDER, HUB, first_file, hub_file, optional_package
 
 CONFIG = "open_clip_config.json"
 _WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
@@ -85,13 +84,7 @@ class OpenClipModel:
 
     def file(self, *names: str) -> Any:
         """The first of some files that the folder or repository has."""
-        if self.arch.startswith(HUB):
-            return hub_file(self.arch.removeprefix(HUB), names, self.key)
-        folder = local_path(self.arch.removeprefix(FOLDER))
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-        raise InputError(f"{self.key}: there is no {' or '.join(names)} in {folder}")
+        return first_file(self.arch, names, self.key)
 
     def published_file(self) -> str:
         """Path of the published weights on this machine, downloaded if necessary."""

@@ -157,14 +157,10 @@ def _digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-_of_this_process: dict[Parser.Config, Parser] = {}
-
-
+@cache
 def shared_parser(config: Parser.Config) -> Parser:
     """The parser of this process for `config`, loaded once."""
-    if config not in _of_this_process:
-        _of_this_process[config] = Parser(config)
-    return _of_this_process[config]
+    return Parser(config)
 
 
 def parser_fingerprint(config: Parser.Config) -> str:

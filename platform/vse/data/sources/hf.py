@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from vse.config import knob
 from vse.data.containers import TableFile, open_table, row_uri
 from vse.data.image_files import files_below
-from vse.data.reading import WITHOUT_SPLITS, SplitNames, field, notice, optional_id, read_json
+from vse.data.reading import WITHOUT_SPLITS, SplitNames, field, notice, optional_id, read_json, texts_in
 from vse.data.records import Image, Records
 from vse.data.shard_splits import ShardsConfig, splits_of_shards
 from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
@@ -257,7 +257,7 @@ def _rows(address: str, choose: Any) -> Iterator[tuple[int, _Cells]]:
             raise InputError(f"{address}: rows from {row} on hold text that is not UTF-8") from None
         for k in range(batch.num_rows):
             where = f"{address}: row {row}"
-            captions = [text for name in texts for text in _texts(values[name][k], f"{where}: {name!r}")]
+            captions = [text for name in texts for text in texts_in(values[name][k], f"{where}: {name!r}")]
             split = values[chosen.split][k] if chosen.split else None
             id_ = None
             if chosen.id:
@@ -296,14 +296,6 @@ def _paths(batch: pa.RecordBatch, image: str) -> list[str | None]:
         return [None] * batch.num_rows
     cells: Any = batch.column(image)
     return (cells if _is_text(cells.type) else cells.field("path")).to_pylist()
-
-
-def _texts(value: Any, where: str) -> list[str | None]:
-    texts = value if isinstance(value, list) else [value]
-    for text in texts:
-        if text is not None and not isinstance(text, str):
-            raise InputError(f"{where}: expected text or a list of texts, got {type(text).__name__}")
-    return texts
 
 
 @lru_cache(maxsize=8)

@@ -13,7 +13,7 @@ from typing import Any
 from vse.config import knob
 from vse.data.containers import bytes_uri
 from vse.data.image_files import ENDINGS, files_below
-from vse.data.reading import decode, notice
+from vse.data.reading import decode, notice, texts_in
 from vse.data.records import Image, Records
 from vse.data.shard_splits import ShardsConfig, splits_of_shards
 from vse.data.source import DataLocation, GivenCaption, RecordsBuilder, Source, readable_name
@@ -135,7 +135,7 @@ class WebDataset(Source):
             entry = _object(sample.texts[ending], f"{where}: .{ending}")
             for key in keys:
                 if key in entry:
-                    return _texts(entry[key], f"{where}: .{ending}: {key!r}")
+                    return texts_in(entry[key], f"{where}: .{ending}: {key!r}")
         return None
 
 
@@ -206,14 +206,6 @@ def _object(data: bytes, where: str) -> Mapping[str, Any]:
     if not isinstance(entry, dict):
         raise InputError(f"{where}: expected an object, got {type(entry).__name__}")
     return entry
-
-
-def _texts(value: Any, where: str) -> list[str | None]:
-    texts = value if isinstance(value, list) else [value]
-    for text in texts:
-        if text is not None and not isinstance(text, str):
-            raise InputError(f"{where}: expected text or a list of texts, got {type(text).__name__}")
-    return texts
 
 
 def _no_captions(without: Mapping[str, Sample], key: str) -> str:
