@@ -51,6 +51,13 @@ class Metric:
         return f"{self.group}, {self.heading}" if self.group else self.heading
 
 
+def count_metric(name: str, heading: str, group: str = "", *, decimals: int = 0) -> Metric:
+    """A number of things that were measured, such as queries, for tables but not for figures with little room."""
+    return Metric(
+        name=name, heading=heading, group=group, unit="", higher_is_better=None, decimals=decimals, main=False
+    )
+
+
 def rank_metrics(head: str, group: str, names: Iterable[str] = ("r1", "r5", "r10", "medr", "meanr")) -> list[Metric]:
     """The metrics of `Ranks.metrics` that `names` lists, under names that begin with `head/`."""
     recalls = [Metric(name=f"r{k}", heading=f"R@{k}") for k in RECALLS]

@@ -14,7 +14,7 @@ from vse.errors import InputError
 from vse.evaluation.component_kinds import common_kinds, kinds_of, share_a_kind
 from vse.evaluation.component_picture import COLOURS, FEWEST, Level, component_figure
 from vse.evaluation.component_queries import KINDS, Words, as_component, frequent
-from vse.evaluation.metrics import Metric
+from vse.evaluation.metrics import Metric, count_metric
 from vse.evaluation.neighbours import Items, membership, neighbour_means
 from vse.evaluation.task import Context, Scope, Task
 from vse.registry import ComponentConfig, register
@@ -65,15 +65,7 @@ class ComponentNeighboursTask(Task):
             yield Metric(name=f"{head}/shared", heading="share a hypernym", group=group)
             yield Metric(name=f"{head}/random", heading="at random", group=group, higher_is_better=None)
             yield Metric(name=f"{head}/above", heading="above random", group=group, main=False)
-            yield Metric(
-                name=f"{head}/queries",
-                heading="components",
-                group=group,
-                unit="",
-                higher_is_better=None,
-                decimals=0,
-                main=False,
-            )
+            yield count_metric(f"{head}/queries", "components", group)
 
     @cached_property
     def lexicon(self) -> Lexicon:

@@ -14,7 +14,7 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.evaluation.component_queries import SCORES_AT_ONCE, relevance
 from vse.evaluation.extended_positives import check_positives, located, precisions, read_positives
-from vse.evaluation.metrics import RECALLS, WAYS, Metric, by_image
+from vse.evaluation.metrics import RECALLS, WAYS, Metric, by_image, count_metric
 from vse.evaluation.retrieval import slice_items, spans
 from vse.evaluation.task import Context, Scope, Task
 from vse.registry import ComponentConfig, register
@@ -49,15 +49,7 @@ class ExtendedPositivesTask(Task):
             head = f"extended_{way}"
             listed += [Metric(name=f"{head}/{name}", heading=title, group=group) for name, title in SHARES.items()]
             listed += [
-                Metric(
-                    name=f"{head}/{name}",
-                    heading=title,
-                    group=group,
-                    unit="",
-                    higher_is_better=None,
-                    decimals=decimals,
-                    main=False,
-                )
+                count_metric(f"{head}/{name}", title, group, decimals=decimals)
                 for name, (title, decimals) in COUNTS.items()
             ]
         return tuple(listed)

@@ -13,7 +13,7 @@ from vse.data.keyed import permutation
 from vse.data.records import Records
 from vse.errors import InputError, did_you_mean
 from vse.evaluation.box_phrases import KINDS, BoxPhrase, box_phrases, components_of
-from vse.evaluation.metrics import Metric, mean_over_folds
+from vse.evaluation.metrics import Metric, count_metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.relevance_maps import Grid, Grounding, Rectangle, ground
 from vse.evaluation.relevance_pictures import DrawnMap, draw_maps
@@ -73,15 +73,7 @@ class GroundingTask(Task):
                     higher_is_better=better,
                     main=name == "pointing",
                 )
-            yield Metric(
-                name=f"grounding_{kind}/queries",
-                heading="queries",
-                group=title,
-                unit="",
-                higher_is_better=None,
-                decimals=0,
-                main=False,
-            )
+            yield count_metric(f"grounding_{kind}/queries", "queries", title)
 
     def missing(self, subject: Subject) -> str:
         """Also attention over regions for `map=attention`."""

@@ -18,7 +18,7 @@ from vse.errors import InputError
 from vse.evaluation.foreign_captions import read_foreign
 from vse.evaluation.galleries import best_candidates
 from vse.evaluation.image_grid import NeighbourImages, neighbour_figure
-from vse.evaluation.metrics import Metric, by_image, mean_over_folds
+from vse.evaluation.metrics import Metric, by_image, count_metric, mean_over_folds
 from vse.evaluation.neighbour_tables import CaptionNeighbours, caption_tables
 from vse.evaluation.neighbours import (
     Elements,
@@ -85,15 +85,7 @@ class NeighboursTask(Task):
                 yield Metric(name=f"{head}/overlap", heading="overlap", group=group)
                 yield Metric(name=f"{head}/random", heading="at random", group=group, higher_is_better=None)
                 yield Metric(name=f"{head}/above", heading="above random", group=group, main=False)
-                yield Metric(
-                    name=f"{head}/queries",
-                    heading="queries",
-                    group=group,
-                    unit="",
-                    higher_is_better=None,
-                    decimals=0,
-                    main=False,
-                )
+                yield count_metric(f"{head}/queries", "queries", group)
 
     @cached_property
     def foreign(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from vse.data.keyed import permutation
 from vse.data.records import Box, Caption, Records
 from vse.errors import InputError
 from vse.evaluation.box_phrases import category_nouns
-from vse.evaluation.metrics import Metric, mean_over_folds
+from vse.evaluation.metrics import Metric, count_metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.relevance_maps import Grid, Rectangle
 from vse.evaluation.saliency import Saliency, changed_words, mass_inside
@@ -123,15 +123,7 @@ class SaliencyTask(Task):
                 )
             numbers = {"queries": "captions"} | ({} if name == "pixels" else {"word_for_word": "word for word"})
             for metric, heading in numbers.items():
-                yield Metric(
-                    name=f"saliency_{name}/{metric}",
-                    heading=heading,
-                    group=group,
-                    unit="",
-                    higher_is_better=None,
-                    decimals=0,
-                    main=False,
-                )
+                yield count_metric(f"saliency_{name}/{metric}", heading, group)
 
     def measure(self, context: Context) -> dict[str, float]:
         """Of each attack the share of saliency on the words that it changes, next to the share of the words that stood

@@ -26,7 +26,7 @@ from vse.evaluation.component_queries import (
     valid_queries,
 )
 from vse.evaluation.image_grid import RankedImages, ranking_figure
-from vse.evaluation.metrics import Metric, by_image, mean_over_folds
+from vse.evaluation.metrics import Metric, by_image, count_metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import Encoded, slice_items
 from vse.evaluation.task import Context, Runs, Task
@@ -95,15 +95,7 @@ class UnifiedRetrievalTask(Task):
             yield Metric(name=f"{head}/map", heading="mAP", group=title)
             yield Metric(name=f"{head}/random", heading="mAP at random", group=title, higher_is_better=None, main=False)
             for name, heading in (("queries", "queries"), *([("phi", "by φ")] if kind in CHOSEN else [])):
-                yield Metric(
-                    name=f"{head}/{name}",
-                    heading=heading,
-                    group=title,
-                    unit="",
-                    higher_is_better=None,
-                    decimals=0,
-                    main=False,
-                )
+                yield count_metric(f"{head}/{name}", heading, title)
 
     def measure(self, context: Context) -> dict[str, float]:
         """Mean over queries of the average precision over all relevant images, in percent, ties in random order.

@@ -17,7 +17,7 @@ from vse.errors import InputError
 from vse.evaluation.component_queries import as_component
 from vse.evaluation.dependencies import ATTRIBUTE, RELATION, ContentWord, Judge, content_words, earned
 from vse.evaluation.image_grid import ReadImage, reading_figure
-from vse.evaluation.metrics import Metric, by_image, mean_over_folds, refuse_nan
+from vse.evaluation.metrics import Metric, by_image, count_metric, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import Encoded, as_index, pair_parts, slice_items
 from vse.evaluation.task import Context, Task, stem
 from vse.registry import ComponentConfig, register
@@ -232,9 +232,7 @@ class VisualParsingTask(Task):
 def _numbers(head: str, group: str) -> Iterator[Metric]:
     yield Metric(name=f"{head}/accuracy", heading="accuracy", group=group)
     yield Metric(name=f"{head}/random", heading="at random", group=group, higher_is_better=None, main=False)
-    yield Metric(
-        name=f"{head}/words", heading="words", group=group, unit="", higher_is_better=None, decimals=0, main=False
-    )
+    yield count_metric(f"{head}/words", "words", group)
 
 
 def score_candidates(

@@ -14,7 +14,7 @@ from vse.config import knob
 from vse.data.reading import read_json
 from vse.data.records import Records
 from vse.errors import Diverged, InputError
-from vse.evaluation.metrics import Metric, mean_over_folds
+from vse.evaluation.metrics import Metric, count_metric, mean_over_folds
 from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import slice_items, spans
 from vse.evaluation.task import Context, Subject, Task
@@ -68,9 +68,7 @@ class ZeroShotTask(Task):
         for k in NUMBERS:
             yield Metric(name=f"zero_shot/class{k}", heading=f"mean per class @{k}", main=False)
         for name, heading in (("classes", "classes"), ("queries", "images' classes")):
-            yield Metric(
-                name=f"zero_shot/{name}", heading=heading, unit="", higher_is_better=None, decimals=0, main=False
-            )
+            yield count_metric(f"zero_shot/{name}", heading)
 
     def content(self) -> Any:
         return self._file if self.config.classes else None
