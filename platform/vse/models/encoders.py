@@ -188,7 +188,7 @@ class RegionEncoder(nn.Module):
 
 
 class PooledEncoder(nn.Module):
-    """A linear layer over a pooled CNN feature.
+    """A linear layer over a pooled CNN feature, or over a fixed vector of a caption.
 
     Args:
         channels: of the feature.
@@ -196,38 +196,21 @@ class PooledEncoder(nn.Module):
         scale: of the feature (see `FeatureScale`).
         dropout: of the feature.
         normalize: to unit length (VSE++) or not (VSE0).
+        images: whether the features are of images.
     """
 
-    def __init__(self, channels: int, dim: int, scale: str, dropout: float = 0.0, normalize: bool = True) -> None:
+    def __init__(
+        self, channels: int, dim: int, scale: str, dropout: float = 0.0, normalize: bool = True, *, images: bool = True
+    ) -> None:
         super().__init__()
-        self.scale, self.dropout = FeatureScale(channels, scale), KeyedDropout(dropout, IMAGES)
+        self.scale = FeatureScale(channels, scale, images=images)
+        self.dropout = KeyedDropout(dropout, IMAGES if images else WORDS)
         self.project = linear_xavier(channels, dim)
         self.normalize = normalize
 
     def forward(
         self, features: Float[Tensor, "batch channels"], draw: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, "batch dim"]:
-        """Embeddings of images. `draw`: keys for dropout, needed in training."""
+        """Embeddings. `draw`: keys for dropout, needed in training."""
         codes = self.project(self.dropout(self.scale(features), draw))
         return unit(codes) if self.normalize else codes
-
-
-class SentenceEncoder(nn.Module):
-    """A linear layer over a fixed vector of a caption, to unit length.
-
-    Args:
-        channels: length of the fixed vector.
-        dim: of the joint space.
-        dropout: of the fixed vector.
-    """
-
-    def __init__(self, channels: int, dim: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.scale, self.dropout = FeatureScale(channels, "standardize", images=False), KeyedDropout(dropout, WORDS)
-        self.project = linear_xavier(channels, dim)
-
-    def forward(
-        self, vectors: Float[Tensor, "batch channels"], draw: Int[Tensor, " batch"] | None = None
-    ) -> Float[Tensor, "batch dim"]:
-        """Embeddings of captions. `draw`: keys for dropout, needed in training."""
-        return unit(self.project(self.dropout(self.scale(vectors), draw)))

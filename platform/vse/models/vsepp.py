@@ -20,7 +20,6 @@ from vse.models.encoders import (
     WORDS,
     PooledEncoder,
     RegionEncoder,
-    SentenceEncoder,
     WordTable,
     distinct,
     present,
@@ -104,7 +103,7 @@ class VSEPP(Family):
         self.words: WordTable | EncodedWords | None = None
         self.sentence: Any
         if config.text == "sentence":
-            self.sentence = SentenceEncoder(context.sentence_dim, config.dim, config.dropout)
+            self.sentence = PooledEncoder(context.sentence_dim, config.dim, "standardize", config.dropout, images=False)
         elif config.text == "states":
             self.words = EncodedWords(context.sentence_dim, config.dropout, WORDS)
             self.sentence = PrefixGRU(self.words.dim, config.dim)
