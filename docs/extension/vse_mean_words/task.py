@@ -18,9 +18,8 @@ class FarOffTask(Task):
 
     config: Config
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return (Metric(name="far_off/share", heading="far off", group="captions", higher_is_better=False),)
+    def list_metrics(self) -> list[Metric]:
+        return [Metric(name="far_off/share", heading="far off", group="captions", higher_is_better=False)]
 
     def measure(self, context: Context) -> dict[str, float]:
         folds = []

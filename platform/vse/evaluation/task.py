@@ -315,8 +315,12 @@ class Task(ABC):
         self.config = self.Config() if config is None else config
 
     @property
-    @abstractmethod
     def metrics(self) -> tuple[Metric, ...]:
+        """`list_metrics` as a tuple."""
+        return tuple(self.list_metrics())
+
+    @abstractmethod
+    def list_metrics(self) -> Iterable[Metric]:
         """Everything that the task may measure, in the order of tables."""
 
     @abstractmethod

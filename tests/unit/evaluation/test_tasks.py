@@ -37,8 +37,7 @@ def test_an_unknown_task_is_one_line_with_what_may_be_meant() -> None:
 class Careless(Task):
     """A task whose author errs."""
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         return (Metric(name="careless/share", heading="share"),)
 
     def measure(self, context: Context) -> dict[str, float]:

@@ -36,8 +36,7 @@ class AlphaCurveTask(Task):
     not_empty = ("alphas",)
     portable = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         plain = [metric for metric in RetrievalTask().metrics if metric.name != "unknown_words"]
         attacks = [
             metric

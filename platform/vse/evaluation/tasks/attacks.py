@@ -74,8 +74,7 @@ class AttacksTask(Task):
     config_in_names = True
     portable = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         return tuple(m for name in ATTACKS for m in attack_metrics(name, f"{name} attack", (*WORDS, PRINTED)))
 
     @property

@@ -57,8 +57,7 @@ class CaptionPairsTask(Task):
         """Of all files."""
         return read_files(self.config.files)
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         return (*map(self.metric, sorted({pair.category for pair in self.pairs})), *BESIDES_CATEGORIES.values())
 
     def metric(self, name: str) -> Metric:

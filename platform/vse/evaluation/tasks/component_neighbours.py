@@ -55,11 +55,7 @@ class ComponentNeighboursTask(Task):
     parsed = True
     records_queries = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for name, (_, _, group) in COMPARED.items():
             head = f"component_neighbours_{name}"
             yield Metric(name=f"{head}/shared", heading="share a hypernym", group=group)

@@ -96,8 +96,7 @@ class ComponentSubsetsTask(Task):
     records_queries = True
     portable = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         return tuple(metric for subset in SUBSETS for metric in _metrics(subset))
 
     @property

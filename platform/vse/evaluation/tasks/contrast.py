@@ -44,8 +44,7 @@ class ContrastTask(VSECTask):
 
     records_queries = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         named = {name: f"VSE-C {name} attack" for name in set_paradigms()}
         return tuple(m for name, title in named.items() for m in attack_metrics(f"contrast_{name}", title, KINDS))
 

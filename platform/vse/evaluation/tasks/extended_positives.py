@@ -1,6 +1,6 @@
 """Retrieval by published positives beyond the captions of an image: ECCV Caption and CxC."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,17 +42,13 @@ class ExtendedPositivesTask(Task):
         files = {"i2t": self.config.image_to_caption, "t2i": self.config.caption_to_image}
         return {way: read_positives(file) for way, file in files.items() if file}
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        listed = []
+    def list_metrics(self) -> Iterator[Metric]:
         for way, group in WAYS.items():
             head = f"extended_{way}"
-            listed += [Metric(name=f"{head}/{name}", heading=title, group=group) for name, title in SHARES.items()]
-            listed += [
-                count_metric(f"{head}/{name}", title, group, decimals=decimals)
-                for name, (title, decimals) in COUNTS.items()
-            ]
-        return tuple(listed)
+            for name, title in SHARES.items():
+                yield Metric(name=f"{head}/{name}", heading=title, group=group)
+            for name, (title, decimals) in COUNTS.items():
+                yield count_metric(f"{head}/{name}", title, group, decimals=decimals)
 
     def content(self) -> Any:
         return self.positives

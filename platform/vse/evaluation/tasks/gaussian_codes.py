@@ -43,11 +43,7 @@ class GaussianCodesTask(Task):
     scope = Scope.SPLIT
     portable = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for side in SIDES:
             for when, title in (("", f"codes of {side}"), (BEFORE, f"codes of {side} before training")):
                 for name, (heading, unit, decimals) in NUMBERS.items():

@@ -58,11 +58,7 @@ class GroundingTask(Task):
     needs = (ONE_RUN, REGIONS, BOXES)
     records_queries = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for kind, title in KINDS.items():
             for name, heading in _HEADINGS.items():
                 better = True if name in ("pointing", "mass", "over_area", "over_centre") else None

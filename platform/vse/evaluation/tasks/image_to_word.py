@@ -55,11 +55,7 @@ class ImageToWordTask(ProbeTask):
     revision = 3  # 3: objects occur in training captions too, and have the vector of their commonest form there
     _shown: Sequence[ShownImage] = ()
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         plain = {"unit": "", "higher_is_better": None, "decimals": 0, "group": "image to word"}
         yield Metric(name="image_to_word/images", heading="images", **plain)
         yield Metric(name="image_to_word/objects", heading="objects", **plain)

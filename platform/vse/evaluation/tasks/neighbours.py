@@ -74,11 +74,7 @@ class NeighboursTask(Task):
         self._rows: list[tuple[str, list[tuple[str, float, str]]]] = []
         self._tables: dict[str, list[CaptionNeighbours]] = {}
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for side in SIDES if self.config.captions else (IMAGE, CAPTION):
             for truth, of in TRUTHS.items() if side != FOREIGN else ((COMPONENTS, TRUTHS[COMPONENTS]),):
                 head, group = f"neighbours_{side}/{truth}", f"{SIDES[side]}, {of}"

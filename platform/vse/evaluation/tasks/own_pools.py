@@ -158,8 +158,7 @@ class OwnPoolsTask(VSECTask):
     records_queries = True
     revision = 2  # 2: what each image met is kept
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         return (
             *own_pool_list("", "", (NONE, *set_paradigms(), ALL)),
             *chosen_images("complete", "complete images"),

@@ -33,8 +33,7 @@ class PhraseLocalisationTask(Task):
     scope = Scope.SPLIT
     records_queries = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         recalls = [Metric(name=f"{HEAD}/r{k}", heading=f"R@{k}", group="phrase localisation") for k in RECALLS]
         bound = Metric(name=f"{HEAD}/upper_bound", heading="upper bound", group="phrase localisation", main=False)
         baselines = [

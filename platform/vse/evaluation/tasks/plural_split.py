@@ -27,8 +27,7 @@ class PluralSplitTask(VSECTask):
     records_queries = True
     revision = 2  # 2: what each image met is kept
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         title = "plural split"
         return (
             *chosen_images("plural_split", title),

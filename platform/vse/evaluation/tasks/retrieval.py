@@ -12,8 +12,7 @@ class RetrievalTask(Task):
     records_queries = True
     portable = True
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         terms = tuple(f"{way}/r{k}" for way in WAYS for k in RECALLS)
         return (
             Metric(name="rsum", heading="rsum", terms=terms),

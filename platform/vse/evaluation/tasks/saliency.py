@@ -104,11 +104,7 @@ class SaliencyTask(Task):
     def adversaries(self) -> tuple[tuple[str, str], ...]:
         return tuple((kind, "shared") for kind, name in _KINDS.items() if name in self.config.attacks)
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         groups = [("pixels", "pixels", _PIXELS)]
         for kind in _KINDS:
             groups += [(_prefix(kind, name), f"words, {_title(kind, name)}", _WORDS) for name in _attacks(kind)]

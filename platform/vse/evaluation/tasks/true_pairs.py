@@ -1,5 +1,7 @@
 """Retrieval where every true pair counts: captions of scenes are true of more images than the one they describe."""
 
+from collections.abc import Iterator
+
 import torch
 
 from vse.evaluation.average_precision import map_at_r
@@ -20,14 +22,11 @@ class TruePairsTask(Task):
     needs = (TRUTH,)
     scope = Scope.SPLIT
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        metrics = list[Metric]()
+    def list_metrics(self) -> Iterator[Metric]:
         for way, sign in WAYS.items():
             head, group = f"true_pairs/{way}", f"true pairs, {sign}"
-            metrics += rank_metrics(head, group)
-            metrics.append(Metric(name=f"{head}/map_at_r", heading="mAP@R", group=group))
-        return tuple(metrics)
+            yield from rank_metrics(head, group)
+            yield Metric(name=f"{head}/map_at_r", heading="mAP@R", group=group)
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:

@@ -84,11 +84,7 @@ class UnifiedRetrievalTask(Task):
         super().__init__(config)
         self._rows: list[_Ranking] = []
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         yield Metric(name="unified_sum", heading="sum of mAP", terms=tuple(f"unified_{kind}/map" for kind in COLUMNS))
         for kind, title in TITLES.items():
             head = f"unified_{kind}"

@@ -64,11 +64,7 @@ class VisualParsingTask(Task):
         """Of all files."""
         return tuple(pair for file in self.config.captions for pair in read_pairs(file))
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    def _metrics(self) -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for kind, title in TITLES.items():
             yield from _numbers(f"parsing_{kind}", title)
         if not self.config.captions:

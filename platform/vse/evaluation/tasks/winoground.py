@@ -61,8 +61,7 @@ class WinogroundTask(Task):
         """Of all files: each image with its caption and the other one."""
         return tuple(example for file in self.config.files for example in read_twins(file))
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def list_metrics(self) -> tuple[Metric, ...]:
         scores = (Metric(name=f"winoground/{name}", heading=title) for name, title in SCORES.items())
         return (*scores, FOUND, TRAINING)
 

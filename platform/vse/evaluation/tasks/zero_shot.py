@@ -57,12 +57,7 @@ class ZeroShotTask(Task):
         """Classes, and those of each image, of the file."""
         return read_classes(self.config.classes, f"measure.zero_shot.classes={self.config.classes}")
 
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        return tuple(self._metrics())
-
-    @staticmethod
-    def _metrics() -> Iterator[Metric]:
+    def list_metrics(self) -> Iterator[Metric]:
         for k in NUMBERS:
             yield Metric(name=f"zero_shot/acc{k}", heading=f"accuracy@{k}", main=k == 1)
         for k in NUMBERS:
