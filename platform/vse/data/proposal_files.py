@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from vse.data.regions import cleaned
 from vse.errors import InputError
 from vse.storage import user_files
+from vse.storage.parquet import parquet_bytes
 
 COLUMNS = ("left", "top", "right", "bottom")
 _SCHEMA = pa.schema([("image", pa.string()), *((name, pa.float64()) for name in COLUMNS)])
@@ -89,6 +90,4 @@ def proposals_as_parquet(by_image: Mapping[str, np.ndarray]) -> bytes:
     boxes = np.concatenate([np.empty((0, 4)), *by_image.values()])
     images = [image for image, each in by_image.items() for _ in range(len(each))]
     columns = {"image": images} | {name: boxes[:, k] for k, name in enumerate(COLUMNS)}
-    sink = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="zstd")
-    return sink.getvalue()
+    return parquet_bytes(pa.table(columns, schema=_SCHEMA), compression="zstd")

@@ -1,7 +1,6 @@
 """Images and captions as records. An image has any number of captions; a caption points to its image."""
 
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,6 +15,7 @@ from vse.config import fingerprint
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
+from vse.storage.parquet import parquet_bytes
 
 _COLUMNS = {"images.parquet": ("id", "uri", "split"), "captions.parquet": ("id", "image", "text")}
 _BOXES = "boxes.parquet"
@@ -204,14 +204,11 @@ class Records:
         raw = ("raw",) if any(caption.raw for caption in self.captions) else ()
         for file, rows, more in (("images.parquet", self.images, ()), ("captions.parquet", self.captions, raw)):
             columns = {name: [getattr(row, name) for row in rows] for name in (*_COLUMNS[file], *more)}
-            sink = io.BytesIO()
-            pq.write_table(pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns])), sink)
-            folder.write_bytes(file, sink.getvalue())
+            table = pa.table(columns, schema=pa.schema([(name, pa.string()) for name in columns]))
+            folder.write_bytes(file, parquet_bytes(table))
         if self.boxes:
             boxes = [{"image": image, **asdict(box)} for image, each in self.boxes.items() for box in each]
-            sink = io.BytesIO()
-            pq.write_table(pa.Table.from_pylist(boxes, schema=_BOX_SCHEMA), sink)
-            folder.write_bytes(_BOXES, sink.getvalue())
+            folder.write_bytes(_BOXES, parquet_bytes(pa.Table.from_pylist(boxes, schema=_BOX_SCHEMA)))
         folder.commit_manifest(
             (*_COLUMNS, *((_BOXES,) if self.boxes else ())),
             {"kind": "records", "name": self.name, "fingerprint": self.fingerprint, "source": self.source}

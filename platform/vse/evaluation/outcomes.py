@@ -8,7 +8,6 @@ Other metrics have a row for each unit that is drawn for their interval: an imag
 `queries`, and the name of the metric as `task`.
 """
 
-import io
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from vse.errors import InputError
 from vse.evaluation.metrics import Metric, Ranks
 from vse.evaluation.per_image import PerImage, counts_of, recalls
 from vse.evaluation.task import Queries, UnitValues
+from vse.storage.parquet import parquet_bytes
 
 _COUNTS = ("above", "tied_negatives", "tied_positives")
 _SCHEMA = pa.schema(
@@ -74,9 +74,7 @@ def _table(columns: dict[str, np.ndarray], length: int, label: str, task: str, f
 def pack(rows: Sequence[pa.Table], prints: Mapping[str, str]) -> bytes:
     """Rows of any splits as Parquet; `prints`: fingerprints of the data and adversaries that they are of."""
     table = pa.concat_tables(rows).replace_schema_metadata({_PRINTS: json.dumps(dict(prints))})
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd", compression_level=19)
-    return sink.getvalue()
+    return parquet_bytes(table, compression="zstd", compression_level=19)
 
 
 def unpack(data: bytes) -> tuple[dict[str, "Outcomes"], dict[str, str]]:

@@ -5,7 +5,6 @@ receipt does not count.
 """
 
 import functools
-import io
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from vse.errors import DamagedError, InputError
 from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
+from vse.storage.parquet import parquet_bytes
 
 log = logging.getLogger(__name__)
 
@@ -123,17 +123,14 @@ def _parquet(ids: Sequence[str], rows: Mapping[str, np.ndarray]) -> bytes:
         assert str(values.dtype) in _DTYPES, f"{name}: {values.dtype}"
         columns[name] = pa.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(values))
         bytes_per_row += values[0].nbytes
-    sink = io.BytesIO()
     # uncompressed and without dictionaries: features are noise to a compressor, and reading is 4 to 6 times faster
-    pq.write_table(
+    return parquet_bytes(
         pa.table(columns),
-        sink,
         compression="none",
         use_dictionary=False,
         write_statistics=False,
         row_group_size=max(1, ROW_GROUP_BYTES // bytes_per_row),
     )
-    return sink.getvalue()
 
 
 def read_receipts(folder: Folder, *, checksums: bool = True) -> Iterator[Receipt]:

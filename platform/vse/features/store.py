@@ -6,7 +6,6 @@ copied once to a memory-mapped array on the local disk, in the order training as
 """
 
 import contextlib
-import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.storage.node_cache import mapped_array, read_checked
 from vse.storage.parallel_reads import read_ahead
+from vse.storage.parquet import parquet_bytes
 
 REVISION = 1
 INDEX, REJECTS = "index.parquet", "rejects.parquet"
@@ -70,7 +70,7 @@ def commit(
     kept = np.flatnonzero(shards >= 0)
     names = pa.DictionaryArray.from_arrays(shards[kept], pa.array([*used], pa.string()))
     index = {"image": [ids[k] for k in kept.tolist()], "shard": names.cast(pa.string()), "row": rows[kept]}
-    _write_table(folder, INDEX, pa.table(index, schema=_INDEX_SCHEMA))
+    folder.write_bytes(INDEX, parquet_bytes(pa.table(index, schema=_INDEX_SCHEMA)))
     write_rejects(folder, [(image, reasons[image]) for image in rejected])
     content = {
         "kind": "features",
@@ -93,13 +93,8 @@ _REJECTS_SCHEMA = pa.schema([("image", pa.string()), ("reason", pa.string())])
 def write_rejects(folder: Folder, rejects: Sequence[tuple[str, str]]) -> None:
     """Write the list of images without features, each with its reason, for users; only the manifest commits a store."""
     images, reasons = [image for image, _ in rejects], [reason for _, reason in rejects]
-    _write_table(folder, REJECTS, pa.table({"image": images, "reason": reasons}, schema=_REJECTS_SCHEMA))
-
-
-def _write_table(folder: Folder, name: str, table: pa.Table) -> None:
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    folder.write_bytes(name, sink.getvalue())
+    table = pa.table({"image": images, "reason": reasons}, schema=_REJECTS_SCHEMA)
+    folder.write_bytes(REJECTS, parquet_bytes(table))
 
 
 @dataclass(frozen=True, eq=False)

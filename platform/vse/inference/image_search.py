@@ -19,7 +19,7 @@ from vse.data.records import Image, Records
 from vse.data.source import has_word
 from vse.errors import Diverged, InputError
 from vse.inference.embedder import Embedder
-from vse.inference.inputs import FolderPictures, SplitData, pictures_root
+from vse.inference.inputs import FolderPictures, SplitData, expanded
 from vse.storage import user_files as named_files
 from vse.text.tokens import as_caption, pictographs, words
 from vse.training.config import RunConfig
@@ -151,7 +151,7 @@ def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
     queries = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
     if options.images:
-        files, others = picture_files(pictures_root(options.images), "images")
+        files, others = picture_files(expanded(options.images), "images")
         if others:
             yield others
         yield f"search {len(files)} pictures in {options.images} by {queries}"
@@ -220,7 +220,7 @@ def _captions(embedder: Embedder, data: SplitData, options: SearchOptions) -> Se
     if image is not None:
         features, uri, root = [data.features.array(data.output, (image.id,), mapped=False)], image.uri, data.root
     else:
-        uri, root, rejects = _file(options.image), "", dict[int, str]()
+        uri, root, rejects = expanded(options.image), "", dict[int, str]()
         features = list(embedder.features([uri], rejects=rejects))
         for reason in rejects.values():
             raise InputError(f"image={options.image}: {reason}")
@@ -235,16 +235,12 @@ def _captions(embedder: Embedder, data: SplitData, options: SearchOptions) -> Se
     return _result(embedder, options, data.fingerprints, **where, answers=answers, picture=uri)
 
 
-def _file(image: str) -> str:
-    return image if named_files.is_remote(image) else os.path.expanduser(image)
-
-
 def query_image(records: Records, root: str, given: str) -> Image | None:
     """The image of the data set with this id or file; None for any other file.
 
     Raises InputError if there is no such file either.
     """
-    file = _file(given)
+    file = expanded(given)
     for image in records.images:
         if given in (image.id, image.uri):
             return image

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from vse import registry
 from vse.config import fingerprint, knob, to_dict
 from vse.data.image_files import picture_files
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
-from vse.inference.inputs import FolderPictures, SplitData, pictures_root
+from vse.inference.inputs import FolderPictures, SplitData, expanded
 from vse.inference.vector_index import faiss_package, flat_index, ivf_index, number_of_lists, recall
 from vse.storage.folder import Folder
+from vse.storage.parquet import parquet_bytes
 from vse.workspace.layout import Workspace
 
 REVISION = 1  # raise it if the same request would write other files
@@ -99,7 +99,7 @@ def check_export(workspace: Workspace, options: IndexOptions) -> Iterator[str]:
     """The lines of a dry run; nothing is written. Raises InputError as `export_index` does before it embeds."""
     embedder = _embedder(workspace, options)
     if options.images:
-        files, others = picture_files(pictures_root(options.images), "images")
+        files, others = picture_files(expanded(options.images), "images")
         if others:
             yield others
         _check_lists(options, {"images": len(files)})
@@ -164,9 +164,7 @@ def _parquet(table: _Table, facts: Mapping[str, str]) -> bytes:
     columns = {name: pa.array(map(_as_utf8, values), pa.string()) for name, values in table.columns.items()}
     arrow = pa.table({**columns, "vector": pa.FixedSizeListArray.from_arrays(flat, length)})
     arrow = arrow.replace_schema_metadata({"vse": json.dumps(dict(facts))})
-    sink = pa.BufferOutputStream()
-    pq.write_table(arrow, sink, use_dictionary=False)
-    return sink.getvalue().to_pybytes()
+    return parquet_bytes(arrow, use_dictionary=False)
 
 
 def _as_utf8(text: str) -> str:

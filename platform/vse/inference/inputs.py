@@ -84,8 +84,8 @@ class SplitData:
         return parse_dataset(self.config, self.workspace, self.described) if reads else None
 
 
-def pictures_root(images: str) -> str:
-    """The folder that a key names: an address as it is, or a path with the home folder in place of `~`."""
+def expanded(images: str) -> str:
+    """The file or folder that a key names: an address as it is, or a path with the home folder in place of `~`."""
     return images if named_files.is_remote(images) else os.path.expanduser(images)
 
 
@@ -101,7 +101,7 @@ class FolderPictures:
     """
 
     def __init__(self, embedder: Embedder, images: str) -> None:
-        self.embedder, self.images, self.root = embedder, images, pictures_root(images)
+        self.embedder, self.images, self.root = embedder, images, expanded(images)
         self.files, others = picture_files(self.root, "images")
         if others:
             log.warning("%s", others)

@@ -131,23 +131,22 @@ def run_metrics(run: Folder, alpha: float | None = None) -> dict[MetricKey, floa
         values = run.read_json("result.json")["metrics"]
         keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
         metrics |= {key: values[key.name] for key in keys if key.name in values}
-    for measured in _measures(run, alpha):
-        name, options = measured["task"], measured["options"]
-        task = tasks.task(name)
-        config = from_dict(task.Config(), options[name])
-        metrics |= _values(name, task(config), measured["metrics"], options)
-    return metrics
+    return metrics | _measured(run, "metrics", alpha)
 
 
 def run_intervals(run: Folder, alpha: float | None = None) -> dict[MetricKey, tuple[float, float]]:
     """The 95 % intervals of the metrics of `run_metrics`, if there are any."""
-    intervals = dict[MetricKey, tuple[float, float]]()
+    return _measured(run, "intervals", alpha)
+
+
+def _measured(run: Folder, what: str, alpha: float | None) -> dict[MetricKey, Any]:
+    """`metrics` or `intervals` of the evaluations of a run's weights."""
+    found = dict[MetricKey, Any]()
     for measured in _measures(run, alpha):
         name, options = measured["task"], measured["options"]
         task = tasks.task(name)
-        config = from_dict(task.Config(), options[name])
-        intervals |= _values(name, task(config), measured["intervals"], options)
-    return intervals
+        found |= _values(name, task(from_dict(task.Config(), options[name])), measured[what], options)
+    return found
 
 
 def run_sizes(run: Folder, alpha: float | None = None) -> dict[str, Size]:

@@ -9,7 +9,7 @@ import yaml
 from vse import registry
 from vse.config import flatten, knob
 from vse.display.markdown import escaped, table
-from vse.errors import InputError, StorageError
+from vse.errors import InputError, StorageError, first_line
 from vse.evaluation.item_vectors import alpha_of
 from vse.evaluation.metrics import WAYS
 from vse.inference.served_model import CARD
@@ -90,8 +90,7 @@ def publish(folder: Folder, options: CardOptions) -> None:
     try:
         push_folder(folder.local(), options.push_to_hub, "card.push_to_hub")
     except OSError as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StorageError(f"card.push_to_hub={options.push_to_hub}: not uploaded ({reason})") from None
+        raise StorageError(f"card.push_to_hub={options.push_to_hub}: not uploaded ({first_line(error)})") from None
 
 
 def _facts(run: Folder, config: RunConfig, options: CardOptions, alpha: float | None) -> Iterator[tuple[str, str]]:

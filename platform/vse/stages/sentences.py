@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jaxtyping import Float16
 
 from vse import registry
@@ -29,6 +28,7 @@ from vse.storage.files import entry_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import mapped_array, read_checked
 from vse.storage.parallel_reads import read_ahead
+from vse.storage.parquet import parquet_bytes
 from vse.text.sentence.features import SentenceFeatures
 from vse.text.sentence.kinds import TextSource, sentence_fingerprint
 from vse.text.word_vectors import save_array
@@ -201,9 +201,8 @@ def _write(features: SentenceFeatures, texts: Sequence[str], folder: Folder) -> 
             elif name in before:
                 entries[name] = before[name]
             bar.advance(len(some))
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), sink, compression="zstd")
-    folder.write_bytes(_TEXTS, sink.getvalue())
-    entries[_TEXTS] = entry_of(sink.getvalue())
+    data = parquet_bytes(pa.table({"text": pa.array(texts, pa.string())}), compression="zstd")
+    folder.write_bytes(_TEXTS, data)
+    entries[_TEXTS] = entry_of(data)
     content = {"kind": "sentence_vectors", "fingerprint": features.fingerprint, "dim": features.dim}
     return folder.commit_manifest([*parts, _TEXTS], {**content, "num_texts": len(texts), "files": entries})

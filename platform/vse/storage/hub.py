@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from vse.errors import InputError
+from vse.errors import InputError, first_line
 from vse.storage.files import local_path
 
 HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of names of models
@@ -148,9 +148,9 @@ def push_folder(folder: Path, repository: str, key: str) -> None:
                 commit_message=f"Upload {folder.name}",
             )
     except (HFValidationError, LocalTokenNotFoundError) as error:
-        raise InputError(f"{key}={repository}: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{key}={repository}: {first_line(error)}") from None
     except HfHubHTTPError as error:
         if getattr(error.response, "status_code", 500) < 500:
-            reason = str(error).splitlines()[0]
+            reason = first_line(error)
             raise InputError(f"{key}={repository}: {reason}; log in with `hf auth login`, or check OWNER") from None
         raise

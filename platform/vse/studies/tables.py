@@ -1,6 +1,5 @@
 """The results per image of a training: in memory by key, on disk as one Parquet file."""
 
-import io
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.evaluation.per_image import PerImage
+from vse.storage.parquet import parquet_bytes
 
 
 class Key(NamedTuple):
@@ -39,9 +39,8 @@ def pack(tables: Mapping[Key, np.ndarray]) -> bytes:
         columns["image"].append(np.arange(len(table), dtype=np.int32))
         columns["hits"].append(table[:, 0])
         columns["queries"].append(table[:, 1].astype(np.int32))
-    sink, rows = io.BytesIO(), pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
-    pq.write_table(rows, sink, compression="zstd", compression_level=19)
-    return sink.getvalue()
+    rows = pa.table({name: np.concatenate(parts) for name, parts in columns.items()})
+    return parquet_bytes(rows, compression="zstd", compression_level=19)
 
 
 def unpack(data: bytes, split: str, words: str, alpha: str) -> PerImage:

@@ -3,7 +3,6 @@
 Parquet shards, readable with any Arrow reader and named after their contents, and a manifest that lists them.
 """
 
-import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -18,6 +17,7 @@ from vse.errors import DamagedError, InputError
 from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
+from vse.storage.parquet import parquet_bytes
 from vse.text.components import Attribute, Components, Modifier, Object, Relation, extract
 from vse.text.parse import Parse, ParsedToken
 
@@ -77,10 +77,8 @@ def shard_prefix(fingerprint: str) -> str:
 
 def write_shard(folder: Folder, fingerprint: str, texts: Sequence[str], parses: Sequence[Parse]) -> str:
     """Write one shard whole or not at all; returns its name, which is the same for the same texts."""
-    stream = io.BytesIO()
-    pq.write_table(table_of(texts, parses), stream, compression="zstd")
     name = f"{shard_prefix(fingerprint)}{sha256_of(chr(0).join(texts).encode())[:16]}.parquet"
-    folder.write_bytes(name, stream.getvalue())
+    folder.write_bytes(name, parquet_bytes(table_of(texts, parses), compression="zstd"))
     return name
 
 

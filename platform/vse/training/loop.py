@@ -20,7 +20,7 @@ from vse.storage.parallel_reads import prefetched
 from vse.training.batches import Batch, Collator, Transfer, epoch_batches, windowed_batches, worker_share
 from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.code import this_code
-from vse.training.collectives import together, told_by_first, world
+from vse.training.collectives import add_up, together, told_by_first, world
 from vse.training.config import RunConfig
 from vse.training.step import Stepper, learning_rate
 from vse.training.tuning import Tuner
@@ -275,8 +275,7 @@ class Loop:
     def _num_paired(self, paired: Tensor) -> Tensor:
         """The number of captions of the global batch with their own image."""
         count = paired.sum()
-        if self.workers > 1:
-            dist.all_reduce(count)
+        add_up([count])
         return count
 
     def _read(self, progress: Progress) -> None:

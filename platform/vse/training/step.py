@@ -13,7 +13,7 @@ from vse.determinism import repeatable
 from vse.errors import Diverged
 from vse.models.family import Encoded, Family, Phase
 from vse.objectives.objective import Objective
-from vse.training.collectives import gather, world
+from vse.training.collectives import add_up, gather, world
 from vse.training.config import HALF, OptimConfig
 from vse.training.tuning import Tuner
 
@@ -117,9 +117,7 @@ def step_losses(
             descended = loss * (len(gathered["paired"]) / _captions_of(name, objective, gathered))
         total = total + weights[name] * descended * (workers if name in objective.local else 1)
     logged = {name: loss.detach().clone() for name, loss in losses.items()}
-    if workers > 1:
-        for name in sorted(objective.local & logged.keys()):
-            torch.distributed.all_reduce(logged[name])
+    add_up(logged[name] for name in sorted(objective.local & logged.keys()))
     return total, logged
 
 

@@ -3,7 +3,6 @@
 A candidate set of a thousand captions takes a few bitsets; no adversarial caption is stored as a string.
 """
 
-import io
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from vse.errors import InputError
 from vse.storage.files import sha256_of
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
+from vse.storage.parquet import parquet_bytes
 
 WORDS = "words.json"
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -76,10 +76,8 @@ def shard_name(fingerprint: str, captions: Sequence[str]) -> str:
 
 def write_shard(folder: Folder, name: str, captions: Sequence[str], table: pa.Table) -> None:
     """Write a shard whole or not at all; it names every caption that it was made for, with or without slots."""
-    stream = io.BytesIO()
     kept = table.replace_schema_metadata({b"captions": json.dumps(list(captions)).encode()})
-    pq.write_table(kept, stream, compression="zstd")
-    folder.write_bytes(name, stream.getvalue())
+    folder.write_bytes(name, parquet_bytes(kept, compression="zstd"))
 
 
 def finished(folder: Folder, fingerprint: str) -> dict[str, list[str]]:
