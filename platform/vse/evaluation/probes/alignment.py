@@ -16,16 +16,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vse.data import keyed
-from vse.evaluation.probes.runner import (
-    Probe,
-    arrays_of,
-    as_tensor,
-    digits_of,
-    load_arrays,
-    reproducible,
-    step_rate,
-)
-from vse.evaluation.work import Arrays
+from vse.evaluation.probes.runner import arrays_of, as_tensor, digits_of, load_arrays, reproducible, step_rate
+from vse.evaluation.work import Arrays, Work
 
 REVISION = 1
 FORMS = ("mlp", "linear")
@@ -85,7 +77,7 @@ class AlignmentNetwork(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class AlignmentProbe(Probe):
+class AlignmentProbe(Work):
     """Training data of the network.
 
     Args:
@@ -113,9 +105,9 @@ class AlignmentProbe(Probe):
         hidden = self.settings.hidden if self.settings.form == "mlp" else 0
         return AlignmentNetwork(self.words.shape[1], self.images.shape[1], hidden)
 
-    def fit(self, seed: int, device: torch.device) -> Arrays:
-        """Train with a seed. Cross-entropy, mean over the pairs of a step."""
-        with reproducible(seed, device):
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        """Train with the seed `number`. Cross-entropy, mean over the pairs of a step."""
+        with reproducible(number, device):
             network = self.network().to(device)
             form, epochs = self.settings.form, self.settings.epochs
             optimizer: torch.optim.Optimizer = (
@@ -126,7 +118,7 @@ class AlignmentProbe(Probe):
             steps = self._pair_steps if form == "linear" else self._image_steps
             for epoch in range(epochs):
                 step_rate(optimizer, epoch, epochs, RATES[form])
-                for loss in steps(network, seed, epoch, device):
+                for loss in steps(network, number, epoch, device):
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()
                     optimizer.step()

@@ -20,8 +20,8 @@ from vse.data import keyed
 from vse.data.ragged import Ragged
 from vse.evaluation.metrics import Ranks, ranks_among
 from vse.evaluation.probes.blanks import Blanks, drawn_blanks
-from vse.evaluation.probes.runner import Probe, arrays_of, as_tensor, digits_of, load_arrays, reproducible
-from vse.evaluation.work import Arrays
+from vse.evaluation.probes.runner import arrays_of, as_tensor, digits_of, load_arrays, reproducible
+from vse.evaluation.work import Arrays, Work
 from vse.models.encoders import distinct, two_layers
 from vse.models.gru import PrefixGRU
 
@@ -79,7 +79,7 @@ class BlankFiller(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class BlankProbe(Probe):
+class BlankProbe(Work):
     """Training data of the network.
 
     Args:
@@ -115,16 +115,16 @@ class BlankProbe(Probe):
         """Vectors of the vocabulary, and zeros for an unknown word."""
         return as_tensor(np.concatenate([self.words, np.zeros_like(self.words[:1])]), device)
 
-    def fit(self, seed: int, device: torch.device) -> Arrays:
-        """Train with a seed."""
+    def compute(self, number: int, device: torch.device) -> Arrays:
+        """Train with the seed `number`."""
         blanks = Blanks(self.tokens, self.caption, self.position, np.zeros_like(self.caption), len(self.words))
         usable = np.flatnonzero(self.words[blanks.answer].any(1))
-        with reproducible(seed, device):
+        with reproducible(number, device):
             network, table = self.network().to(device), self.table(device)
             optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
             for epoch in range(self.settings.epochs):
-                drawn = usable[drawn_blanks(self.caption[usable], seed, epoch)]
-                order = drawn[keyed.permutation(seed, epoch, "order of blanks", len(drawn))]
+                drawn = usable[drawn_blanks(self.caption[usable], number, epoch)]
+                order = drawn[keyed.permutation(number, epoch, "order of blanks", len(drawn))]
                 for rows in np.split(order, range(BATCH, len(order), BATCH)) if len(order) else ():
                     images = self.images[self.image[self.caption[rows]]]
                     predicted = network(table, contexts_of(blanks, rows, images, device))

@@ -4,7 +4,6 @@ A probe holds its data and settings as plain arrays. Its training depends on the
 """
 
 import hashlib
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,19 +14,7 @@ from torch import Tensor, nn
 
 from vse.config import fingerprint
 from vse.determinism import use_reproducible_arithmetic
-from vse.evaluation.work import Arrays, Work
-
-
-class Probe(Work):
-    """A training that can be pickled: `compute` returns its result for a seed."""
-
-    @abstractmethod
-    def fit(self, seed: int, device: torch.device) -> Arrays:
-        """Train with a seed."""
-
-    def compute(self, number: int, device: torch.device) -> Arrays:
-        """As `fit`."""
-        return self.fit(number, device)
+from vse.evaluation.work import Arrays
 
 
 def digits_of(settings: Any, arrays: Mapping[str, np.ndarray]) -> str:

@@ -87,10 +87,10 @@ def probe_of(form: str, images: int = 40, epochs: int = 6) -> AlignmentProbe:
 def test_it_learns_and_depends_on_the_seed_alone(form: str, epochs: int) -> None:
     probe = probe_of(form, epochs=epochs)
     torch.manual_seed(3)
-    first = probe.fit(0, CPU)
+    first = probe.compute(0, CPU)
     torch.manual_seed(4)
     torch.set_num_threads(2)
-    again, other = probe.fit(0, CPU), probe.fit(1, CPU)
+    again, other = probe.compute(0, CPU), probe.compute(1, CPU)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     assert all((first[name] == again[name]).all() for name in first)
@@ -103,7 +103,7 @@ def test_it_learns_and_depends_on_the_seed_alone(form: str, epochs: int) -> None
 def test_only_the_network_is_trained() -> None:
     probe = probe_of("mlp")
     words, images = probe.words.copy(), probe.images.copy()
-    assert set(probe.fit(0, CPU)) == set(probe.network().state_dict())
+    assert set(probe.compute(0, CPU)) == set(probe.network().state_dict())
     assert (probe.words == words).all()
     assert (probe.images == images).all()
 
@@ -116,7 +116,7 @@ def test_pairs_of_neither_kind_change_nothing() -> None:
     with_label[row, word] = True
     labelled = AlignmentProbe(probe.images, probe.words, with_label, probe.negative, probe.settings)
     assert labelled.digits != probe.digits
-    one, other = probe.fit(0, CPU), labelled.fit(0, CPU)
+    one, other = probe.compute(0, CPU), labelled.compute(0, CPU)
     assert any((one[name] != other[name]).any() for name in one)
 
 
@@ -134,4 +134,4 @@ def test_digits_name_data_and_settings(change: str) -> None:
 
 def test_no_images_have_no_scores() -> None:
     probe = probe_of("mlp", epochs=1)
-    assert probe.scores(probe.fit(0, CPU), probe.images[:0], CPU).shape == (0, 7)
+    assert probe.scores(probe.compute(0, CPU), probe.images[:0], CPU).shape == (0, 7)

@@ -98,7 +98,7 @@ def test_ranks_by_sorting_and_a_word_without_a_vector_is_last() -> None:
     words[3] = 0
     probe = probe_of(words=words)
     blanks, by_caption = blanks_and_images(7)[0], images
-    trained = probe.fit(0, CPU)
+    trained = probe.compute(0, CPU)
     ranks, nearest = probe.ranks(trained, blanks, by_caption, CPU, nearest=3)
     network = probe.network()
     network.load_state_dict({name: torch.from_numpy(value) for name, value in trained.items()})
@@ -126,7 +126,7 @@ def test_it_depends_on_the_seed_alone_and_learns(form: str) -> None:
     def trained(epochs: int, seed: int = 0) -> tuple[BlankProbe, dict[str, np.ndarray]]:
         settings = FillingSettings(form=form, dim=16, epochs=epochs)
         probe = BlankProbe(images, np.arange(60), tokens, np.arange(60), place, words, settings)
-        return probe, probe.fit(seed, CPU)
+        return probe, probe.compute(seed, CPU)
 
     probe, first = trained(300)
     torch.manual_seed(2)
@@ -142,7 +142,7 @@ def test_it_depends_on_the_seed_alone_and_learns(form: str) -> None:
 def test_a_caption_without_a_usable_blank_is_left_out() -> None:
     """Answers without a vector are no training examples; with none at all the network stays as it began."""
     nothing = np.zeros((12, 5), dtype=np.float32)
-    begun, trained = probe_of(words=nothing, epochs=0).fit(0, CPU), probe_of(words=nothing).fit(0, CPU)
+    begun, trained = probe_of(words=nothing, epochs=0).compute(0, CPU), probe_of(words=nothing).compute(0, CPU)
     assert all((begun[name] == trained[name]).all() for name in begun)
 
 

@@ -171,15 +171,15 @@ def test_a_family_without_words_needs_others(place, vsepp):
 
 def test_a_killed_evaluation_continues(place, vsepp, monkeypatch):
     """What was trained before is read; a damaged probe is trained again; the numbers are those of one go."""
-    fit, fitted = AlignmentProbe.fit, []
+    compute, fitted = AlignmentProbe.compute, []
 
     def counted(probe, seed, device):
         if len(fitted) == killed_after:
             raise KeyboardInterrupt
         fitted.append(seed)
-        return fit(probe, seed, device)
+        return compute(probe, seed, device)
 
-    monkeypatch.setattr(AlignmentProbe, "fit", counted)
+    monkeypatch.setattr(AlignmentProbe, "compute", counted)
     ask = images_asked(("own", "random"), (11, 12))
     killed_after = 3
     with pytest.raises(KeyboardInterrupt):
@@ -202,8 +202,13 @@ def test_a_killed_evaluation_continues(place, vsepp, monkeypatch):
 
 def test_a_further_seed_trains_that_seed_alone(place, vsepp, monkeypatch):
     measure_run(vsepp, place, *blanks_asked(seeds=(21, 22)))
-    fit, fitted = BlankProbe.fit, []
-    monkeypatch.setattr(BlankProbe, "fit", lambda probe, seed, device: fitted.append(seed) or fit(probe, seed, device))
+    compute, fitted = BlankProbe.compute, []
+
+    def counted(probe, seed, device):
+        fitted.append(seed)
+        return compute(probe, seed, device)
+
+    monkeypatch.setattr(BlankProbe, "compute", counted)
     measure_run(vsepp, place, *blanks_asked(seeds=(21, 22, 23)))
     assert fitted == [23]
 
