@@ -62,8 +62,8 @@ def preflight(
     )
     local = Workspace.open(workspace).root.is_local
     if most.nodes > 1 and local and not config.shared_workspace:
-        with running_ray(config) as session:
-            if session.nodes > 1:
+        with running_ray(config) as num_nodes:
+            if num_nodes > 1:
                 check_shared(workspace)
                 return
         raise InputError(

@@ -56,17 +56,6 @@ class Config:
     shared_workspace: bool = knob(False, "the local workspace path is NFS, also on nodes that join later")
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A Ray that this process can use. `started`: whether this process brought it up and will end it."""
-
-    address: str
-    started: bool
-    cpus: float
-    gpus: float
-    nodes: int
-
-
 def cluster_address(config: Config) -> str | None:
     """Address of the cluster this job belongs to, None if it starts its own Ray."""
     if config.address == "local":
@@ -137,8 +126,8 @@ def prepare_environment(config: Config) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_ray(config: Config | None = None) -> Iterator[Session]:
-    """A Ray to work with while the body runs; ended afterwards only if it was started here.
+def running_ray(config: Config | None = None) -> Iterator[int]:
+    """A Ray to work with while the body runs, as its number of nodes; ended afterwards only if it was started here.
 
     Raises InputError when the cluster to join does not answer. A Ray this process already uses is used as it is.
     """
@@ -149,7 +138,7 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
     import ray
 
     if ray.is_initialized():
-        yield _session(False)
+        yield _num_nodes()
         return
     quiet_logging()
     ray_private.warn_of_version()
@@ -163,7 +152,7 @@ def running_ray(config: Config | None = None) -> Iterator[Session]:
         try:
             raylet = ray_private.raylet_socket()
             with contextlib.nullcontext() if raylet is None else watched(raylet):
-                yield _session(address is None)
+                yield _num_nodes()
         finally:
             ray.shutdown()
 
@@ -238,17 +227,10 @@ def _join(address: str, config: Config, workers: dict[str, str]) -> None:
         raise InputError(f"{named}: the cluster requires a token ({first_line(error)})") from None
 
 
-def _session(started: bool) -> Session:
+def _num_nodes() -> int:
     import ray
 
-    total = ray.cluster_resources()
-    return Session(
-        address=ray.get_runtime_context().gcs_address,
-        started=started,
-        cpus=total.get("CPU", 0.0),
-        gpus=total.get("GPU", 0.0),
-        nodes=sum(node["Alive"] for node in ray.nodes()),
-    )
+    return sum(node["Alive"] for node in ray.nodes())
 
 
 def _signal_handlers() -> dict[int, Any]:

@@ -152,11 +152,11 @@ def check_reach(
     reads = list(local_reads(config, Workspace.open(workspace), outputs, captions=captions))
     if not reads:
         return
-    with running_ray(ray) as session:
+    with running_ray(ray) as num_nodes:
         for read in reads:
-            if session.nodes > 1:
+            if num_nodes > 1:
                 _compare(read)
-                yield f"{read.key}={read.path}: alike on all {session.nodes} nodes"
+                yield f"{read.key}={read.path}: alike on all {num_nodes} nodes"
             elif not (ray.shared_workspace and _beside(read, workspace)):
                 raise InputError(
                     f"{read.key}={read.path}: a local path that other nodes will read, and no other node is up yet to "

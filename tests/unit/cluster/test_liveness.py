@@ -83,12 +83,12 @@ def test_a_driver_of_a_joined_cluster_is_interrupted_too(
     monkeypatch.setattr(ray, "init", lambda **options: None)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setattr(ray_private, "raylet_socket", lambda: socket)
-    monkeypatch.setattr(runtime, "_session", lambda started: started)
+    monkeypatch.setattr(runtime, "_num_nodes", lambda: 1)
     monkeypatch.setattr(runtime, "watched", functools.partial(watched, every=0.02, grace=0.1))
 
     def wait_for_a_place() -> None:
-        with runtime.running_ray(runtime.Config(address="10.0.0.4:6379")) as started:
-            assert not started
+        with runtime.running_ray(runtime.Config(address="10.0.0.4:6379")):
+            assert not runtime.started_here()
             listener.close()
             time.sleep(30 if here else 0.5)
 

@@ -95,8 +95,8 @@ def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatc
     here = 1
 
     @contextlib.contextmanager
-    def joined(config: Config) -> Iterator[runtime.Session]:
-        yield runtime.Session(address="10.0.0.4:6379", started=False, cpus=8, gpus=0, nodes=here)
+    def joined(config: Config) -> Iterator[int]:
+        yield here
 
     monkeypatch.setattr(placement, "running_ray", joined)
     monkeypatch.setattr(placement, "check_shared", looked.append)
@@ -156,7 +156,7 @@ def test_a_cluster_file_counts_only_for_the_cluster_it_launched(
     assert placement.capacity().total() == {"CPU": 32, "GPU": 3}
     assert placement.capacity(Config(address="local", cpus=2, gpus=0)).total() == {"CPU": 2, "GPU": 0}
     up = [{"Alive": True, "Resources": {"CPU": 5.0}, "Labels": {}}]
-    monkeypatch.setattr(runtime, "_session", lambda started: None)
+    monkeypatch.setattr(runtime, "_num_nodes", lambda: 1)
     importlib.import_module("ray._private.ray_constants")  # or it is looked for in the stand-in
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: True, nodes=lambda: up))
     monkeypatch.setattr(runtime, "_started_here", False)  # an earlier test of this process may have started one

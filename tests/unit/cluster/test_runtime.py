@@ -158,7 +158,7 @@ SESSION = """
 import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from vse.cluster.runtime import Config, running_ray
+from vse.cluster.runtime import Config, running_ray, started_here
 
 def listening(pids):
     inodes = set()
@@ -195,10 +195,10 @@ def below(root):
 
 handler = lambda number, frame: None
 signal.signal(signal.SIGTERM, handler)
-with running_ray(Config(cpus=2, store_mib=80)) as session:
+with running_ray(Config(cpus=2, store_mib=80)) as num_nodes:
     import ray
-    assert session.started and session.cpus == 2 and session.nodes == 1, session
-    assert session.address.startswith("127.0.0.1:"), session
+    assert started_here() and num_nodes == 1 and ray.cluster_resources()["CPU"] == 2
+    assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
     (scratch,) = {Path(ray._private.worker.global_worker.node.get_temp_dir_path()).parent}
     assert scratch.stat().st_mode & 0o777 == 0o700, "others can read Ray's logs"
     assert signal.getsignal(signal.SIGTERM) is handler
@@ -208,8 +208,8 @@ with running_ray(Config(cpus=2, store_mib=80)) as session:
     addresses = listening(below(os.getpid()))
     loopback = {"0100007F", "0000000000000000FFFF00000100007F"}
     assert len(addresses) > 5 and set(addresses) <= loopback, addresses
-    with running_ray(Config()) as inner:
-        assert not inner.started
+    with running_ray(Config()) as num_nodes:
+        assert num_nodes == 1
     assert ray.is_initialized()
 assert not ray.is_initialized()
 print("ended well")

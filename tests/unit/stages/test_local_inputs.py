@@ -11,7 +11,6 @@ import pytest
 from tests import photographs
 from vse.cluster.capacity import Capacity, NodeKind
 from vse.cluster.runtime import Config as RayConfig
-from vse.cluster.runtime import Session
 from vse.config import override
 from vse.errors import InputError
 from vse.presets import preset
@@ -41,8 +40,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(nodes: int, most: int = 4, others: Callable[[tuple[str, ...]], list[str]] = reach.look) -> None:
         @contextlib.contextmanager
-        def joined(config: RayConfig) -> Iterator[Session]:
-            yield Session(address="10.0.0.4:6379", started=False, cpus=8, gpus=0, nodes=nodes)
+        def joined(config: RayConfig) -> Iterator[int]:
+            yield nodes
 
         def each(function: Callable[..., Any], files: tuple[str, ...]) -> dict[str, Any]:
             return {f"10.0.0.{k}": others(files) if k else function(files) for k in range(nodes)}
