@@ -3,7 +3,9 @@
 No test reaches the Hugging Face hub: its client is replaced by one that records the calls.
 """
 
+import html
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +17,10 @@ import yaml
 
 from tests.unit.asked import asked
 from tests.unit.inference.test_embedder import train
+from vse.config import override, to_dict
 from vse.errors import InputError, StorageError
 from vse.inference.served_model import CARD, offer_model
+from vse.presets import preset
 from vse.report.measured import run_intervals, run_metrics
 from vse.report.model_card import NOT_STATED, CardOptions, model_card, write_card
 from vse.stages.measuring.stage import measure
@@ -51,6 +55,19 @@ def test_a_card_says_what_is_known_and_what_is_not(run: Folder) -> None:
     assert "terms of scenes" in body
     assert "| data set | scenes |" in body
     assert "small" in body
+
+
+@pytest.mark.seconds
+def test_a_card_names_the_data_set_and_the_text_encoder(run: Folder, tmp_path: Path) -> None:
+    """Of a run with the configuration of a preset on photographs."""
+    shutil.copytree(run.local(), tmp_path / run.name)
+    copy, encoder = Folder.open(tmp_path / run.name), "text.encoder.model"
+    named = {"data.file": "dataset_flickr8k.json", encoder: "sentence-transformers/all-MiniLM-L6-v2"}
+    copy.write_json("config.json", to_dict(override(preset("vsepp_encoder_flickr8k"), named)))
+    _, body = parts_of(model_card(copy, CardOptions()))
+    assert "| data set | karpathy, dataset_flickr8k.json |" in html.unescape(body)
+    assert "| text encoder | transformers, all-MiniLM-L6-v2 |" in body
+    assert "none |" not in body
 
 
 @pytest.mark.seconds
