@@ -46,11 +46,17 @@ def model_card(run: Folder, options: CardOptions, alpha: float | None = None) ->
         run: folder of the run.
         options: content of the card.
         alpha: the model's weight of u_sent, if it is not as configured or learned.
+
+    Raises:
+        InputError: the family has no such weight.
     """
     config = read_config(run)
-    own = alpha_of(load_run(run).family) if hasattr(config.model, "alpha") else None
+    family, own = registry.name_of("family", config.model), None
+    if hasattr(config.model, "alpha"):
+        own = alpha_of(load_run(run).family)
+    elif alpha is not None:
+        raise InputError(f"alpha: family {family} of {run} has no such setting")
     alpha = own if alpha is None else alpha
-    family = registry.name_of("family", config.model)
     front: dict[str, Any] = {"library_name": "vse-platform", "pipeline_tag": "feature-extraction"}
     front["tags"] = ["visual-semantic-embedding", "image-text-retrieval", family]
     if options.license:

@@ -58,6 +58,12 @@ def test_a_card_says_what_is_known_and_what_is_not(run: Folder) -> None:
 
 
 @pytest.mark.seconds
+def test_a_family_without_alpha_has_no_card_of_one(run: Folder) -> None:
+    with pytest.raises(InputError, match=r"alpha: family vsepp of .* has no such setting"):
+        model_card(run, CardOptions(), 0.5)
+
+
+@pytest.mark.seconds
 def test_a_card_names_the_data_set_and_the_text_encoder(run: Folder, tmp_path: Path) -> None:
     """Of a run with the configuration of a preset on photographs."""
     shutil.copytree(run.local(), tmp_path / run.name)
