@@ -5,6 +5,7 @@ import os
 import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's is 15: next to busy tests its workers hardly get a core
 # A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and so would the jobs that tests
 # start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -126,9 +126,9 @@ def in_fractions(
     shown = ", ".join(f"{corner:g}" for corner in corners)
     is_line = (left == right and top <= bottom) or (top == bottom and left <= right)
     inside = -1 <= left < right <= width + 1 and -1 <= top < bottom <= height + 1
-    if not is_line and (not inside or min(width, height) <= 0):
-        raise InputError(f"{where}: box ({shown}) is not inside an image of {width:g} x {height:g} pixels")
     if not is_line:
+        if not inside or min(width, height) <= 0:
+            raise InputError(f"{where}: box ({shown}) is not inside an image of {width:g} x {height:g} pixels")
         sides = (left / width, top / height, right / width, bottom / height)
         left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
         if round(left, DIGITS) < round(right, DIGITS) and round(top, DIGITS) < round(bottom, DIGITS):

@@ -150,7 +150,7 @@ def _decode(data: bytes) -> PIL.Image.Image:
     except Exception as error:  # decoders meet damaged bytes with almost any exception
         if isinstance(error, OSError) and (whole := with_end(data)) is not None:
             return _decode(whole)
-        raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
+        raise _undecodable(error) from None
 
 
 def opened_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
@@ -165,7 +165,11 @@ def opened_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:
     except AssertionError:  # all that Pillow says
         raise UnreadableImage("its file was closed before it was read; call load() first") from None
     except Exception as error:  # as for the bytes of files
-        raise UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}") from None
+        raise _undecodable(error) from None
+
+
+def _undecodable(error: Exception) -> UnreadableImage:
+    return UnreadableImage(f"cannot be decoded: {type(error).__name__}: {first_line(error)}")
 
 
 def upright_rgb(picture: PIL.Image.Image) -> PIL.Image.Image:

@@ -102,18 +102,19 @@ def publish(folder: Folder, options: CardOptions) -> None:
 def _facts(run: Folder, config: RunConfig, options: CardOptions, alpha: float | None) -> Iterator[tuple[str, str]]:
     """Names and values of the data and parts that the model was made from."""
     settings = flatten(config)
-    named = next(filter(None, (settings.get(f"data.{key}") for key in ("hub", "file", "root"))), "")
-    named = named if named == settings.get("data.hub") else _name_alone(named)
-    yield "data set", ", ".join(filter(None, (registry.name_of("source", config.data), named)))
+    data = settings.get("data.hub") or _name_alone(settings.get("data.file") or settings.get("data.root"))
+    yield "data set", ", ".join(filter(None, (registry.name_of("source", config.data), data)))
     yield "licence of the data", options.data_license or NOT_STATED
     backbone = registry.name_of("backbone", config.features.backbone)
     arch, weights = (settings.get(f"features.backbone.{key}") for key in ("arch", "weights"))
     yield "image features", ", ".join(str(each) for each in (backbone, arch, _name_alone(weights)) if each)
     yield "precision of the backbone", config.features.precision
     encoder = (settings.get(f"text.encoder{key}") for key in ("", ".model", ".arch", ".weights"))
-    named = [_name_alone(each) for each in encoder if each and each != "none"]
-    parts = {"text encoder": ", ".join(named), "word vectors": _name_alone(settings.get("text.word_vectors"))}
-    parts["sentence vectors"] = _name_alone(settings.get("text.sentence"))
+    parts = {
+        "text encoder": ", ".join(_name_alone(each) for each in encoder if each),
+        "word vectors": _name_alone(settings.get("text.word_vectors")),
+        "sentence vectors": _name_alone(settings.get("text.sentence")),
+    }
     yield from ((name, part) for name, part in parts.items() if part not in ("", "none"))
     if alpha is not None:
         yield "α, the weight of the sentence embedding", f"{alpha:g}"
