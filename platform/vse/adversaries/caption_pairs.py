@@ -19,7 +19,7 @@ from vse.data.reading import optional_id
 from vse.errors import InputError
 from vse.storage import columns
 from vse.storage.user_files import file_name, local, refuse_placeholder
-from vse.text.tokens import nfc, without_web, words
+from vse.text.tokens import bare_words, nfc, without_web
 from vse.workspace.tracking_keys import clean_key
 
 _COLUMNS = ("filename", "caption", "negative_caption")
@@ -61,14 +61,9 @@ class Rewrite:
                 f"{len(captions)} of this image"
             )
         original = captions[self.number]
-        if original is None or _bare(original) == _bare(self.caption):
+        if original is None or bare_words(original) == bare_words(self.caption):
             return None
         return CaptionPair(self.filename, self.caption, original, self.category)
-
-
-def _bare(text: str) -> list[str]:
-    """Words without punctuation, which rewritten captions lack."""
-    return [word for word in words(text) if any(map(str.isalnum, word))]
 
 
 def read_files(paths: Sequence[str]) -> tuple[CaptionPair | Rewrite, ...]:

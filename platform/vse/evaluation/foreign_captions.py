@@ -5,7 +5,7 @@ from vse.config import override
 from vse.data.source import recognise
 from vse.errors import InputError
 from vse.storage.user_files import file_name, is_file
-from vse.text.tokens import as_caption, words
+from vse.text.tokens import as_caption, bare_words
 from vse.text.word_vector_training import read_captions
 
 _DATA_SETS = (".json",)
@@ -29,4 +29,4 @@ def read_foreign(path: str) -> tuple[str, ...]:
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     captions = (as_caption(text) for text in read_captions(path))
-    return tuple(text for text in captions if any(any(map(str.isalnum, word)) for word in words(text)))
+    return tuple(text for text in captions if bare_words(text))

@@ -29,7 +29,7 @@ from vse.stages.trained import Trained, device_of, load_checkpoint, load_run, re
 from vse.storage.folder import Folder
 from vse.text.corpus import Language, table_of
 from vse.text.sentence.features import SentenceFeatures
-from vse.text.tokens import as_caption, distinct_words, pictographs
+from vse.text.tokens import as_caption, bare_words, pictographs
 from vse.training.config import regions_from_maps
 from vse.training.examples import ComponentSource, SentenceVectors, Texts, encode_texts
 from vse.workspace.layout import Workspace
@@ -212,7 +212,7 @@ class Embedder:
         if not temperature > 0:
             raise InputError(f"temperature={temperature:g}: must be above 0")
         unknown, image = self.unknown_words(phrase), picture_of(picture)
-        if not any(map(self._knows, distinct_words(as_caption(phrase)))):
+        if not any(map(self._knows, bare_words(as_caption(phrase)))):
             raise InputError(f"phrase {phrase!r}: {trained.checkpoint} knows none of its words")
         (features,) = self.features([image])
         try:
@@ -305,7 +305,7 @@ class Embedder:
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """The words and emoji of a sentence that are not in the run's vocabulary."""
         caption = caption_of(text, "text")
-        unknown = (word for word in distinct_words(caption) if not self._knows(word))
+        unknown = (word for word in dict.fromkeys(bare_words(caption)) if not self._knows(word))
         return (*unknown, *dict.fromkeys(pictographs(caption)))
 
     def check_pictures(self) -> None:

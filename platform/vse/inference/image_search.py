@@ -21,7 +21,7 @@ from vse.errors import Diverged, InputError
 from vse.inference.embedder import Embedder
 from vse.inference.inputs import FolderPictures, SplitData, expanded
 from vse.storage import user_files as named_files
-from vse.text.tokens import as_caption, pictographs, words
+from vse.text.tokens import as_caption, bare_words, pictographs, words
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
@@ -261,8 +261,7 @@ def _same(one: str, other: str) -> bool:
 
 def _normalised(text: str) -> str:
     """A sentence without capitals and punctuation."""
-    tokens = words(text)
-    return " ".join([word for word in tokens if any(map(str.isalnum, word))] or tokens)
+    return " ".join(bare_words(text) or words(text))
 
 
 def _image_answers(

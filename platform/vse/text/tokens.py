@@ -150,6 +150,6 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(token.text.lower() for token in tokenize(text))
 
 
-def distinct_words(text: str) -> tuple[str, ...]:
-    """The words of a text with a letter or digit, each once, in order."""
-    return tuple(dict.fromkeys(word for word in words(text) if any(map(str.isalnum, word))))
+def bare_words(text: str) -> list[str]:
+    """The words of a text without its punctuation: those with a letter or digit."""
+    return [word for word in words(text) if any(map(str.isalnum, word))]

@@ -27,7 +27,7 @@ from vse.errors import InputError
 from vse.models.family import Context, Family, Inputs
 from vse.text.components import Components
 from vse.text.parse import Parse
-from vse.text.tokens import words
+from vse.text.tokens import bare_words, words
 from vse.text.vocabulary import SPECIAL, UNKNOWN, Vocabulary, build_vocabulary
 from vse.text.word_vectors import Coverage, WordVectors, coverage
 from vse.training.batches import (
@@ -263,9 +263,7 @@ def training_vocabulary(config: RunConfig, records: Records, parses: Parses | No
 
 def unfamiliar_words(records: Records, vocabulary: Vocabulary) -> str:
     """One line if most words of the validation captions are not in the vocabulary; else empty."""
-    counts = Counter(
-        word for c in records.split("val").captions for word in words(c.text) if any(map(str.isalnum, word))
-    )
+    counts = Counter(word for caption in records.split("val").captions for word in bare_words(caption.text))
     unknown = Counter({word: count for word, count in counts.items() if word not in vocabulary})
     if 2 * unknown.total() <= counts.total():
         return ""
