@@ -22,7 +22,7 @@ from vse.report.build import command_of
 from vse.report.curve import AlphaResults, Arm, by_seed
 from vse.report.description import alpha_headline, alpha_text
 from vse.report.tables import alpha_table
-from vse.sweeps.ledger import Entry, trial_id
+from vse.sweeps.ledger import Entry, Ledger, trial_id
 from vse.sweeps.plan import (
     ARM,
     LABELS,
@@ -95,6 +95,14 @@ class AlphaPlan(SweepPlan):
         """More seeds or a learned α extend a sweep, they do not make it another."""
         kept = {arm: to_dict(identity(config)) for arm, config in self.arms.items() if arm != self.learned}
         return canonical({"kind": "alpha", "space": self.space.describe(), "rule": self.rule, "arms": kept})
+
+    def trials(self, ledger: Ledger, material: str) -> list[dict[str, Any]]:
+        """The swept arm's trials first: they take longest, and one that starts last would run alone.
+
+        A sweep with a cap goes seed by seed, since a curve needs complete seeds.
+        """
+        trials = super().trials(ledger, material)
+        return trials if self.options.capped else sorted(trials, key=lambda changes: changes[ARM] != self.family)
 
     def trial_function(self, call: SweepCall) -> Function:
         return trial_function(alpha_trial, call, self.arms, swept=self.family, alphas=self.alphas)

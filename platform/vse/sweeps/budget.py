@@ -112,6 +112,11 @@ class Caps:
     max_cost: float = knob(0.0, "start no trial if the cost of all would exceed this at sweep.price; 0: none", low=0)
     price: float = knob(0.0, "price of a GPU-hour, or of a CPU-hour if trials use no GPU, in any currency", low=0)
 
+    @property
+    def capped(self) -> bool:
+        """Whether a sweep may end before its last trial."""
+        return bool(self.max_seconds or self.max_gpu_hours or self.max_cost)
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

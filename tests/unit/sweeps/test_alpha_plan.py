@@ -40,8 +40,14 @@ def test_the_default_sweep() -> None:
     assert plan.decides.within == 1.0
     assert plan.name == "alpha-univse_scenes"
     trials = plan.trials(Ledger(Folder.open("/nowhere")), "abc")
-    assert [(t["arm"], t["seed"]) for t in trials] == [(a, s) for s in (0, 1, 2) for a in ("univse", "vsepp")]
+    assert [(t["arm"], t["seed"]) for t in trials] == [(a, s) for a in ("univse", "vsepp") for s in (0, 1, 2)]
     assert label_of(trials[0]) == "univse seed=0"
+
+
+def test_a_capped_sweep_completes_seed_after_seed() -> None:
+    plan = make_plan(request(sweep__max_seconds=100))
+    trials = plan.trials(Ledger(Folder.open("/nowhere")), "abc")
+    assert [(t["arm"], t["seed"]) for t in trials] == [(a, s) for s in (0, 1, 2) for a in ("univse", "vsepp")]
 
 
 def test_the_reference_reads_the_same_data_with_what_was_set_for_both() -> None:
