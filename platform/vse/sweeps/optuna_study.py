@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from vse.sweeps.optuna_search import import_optuna
 from vse.sweeps.plan import SEED, newest, point_of
 
 Described = Mapping[str, Any]
+FRONT = ["validation rsum / 6", "pair accuracy on validation"]  # as the dashboard names its axes
 
 
 def export_study(folder: Folder, file: Path) -> int:
@@ -55,8 +57,9 @@ def export_study(folder: Folder, file: Path) -> int:
             directions=["maximize"] * (2 if front else 1),
             load_if_exists=False,
         )
-        if front:
-            study.set_user_attr("values", ["validation rsum / 6", "pair accuracy on validation"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(FRONT if front else [definition["objective"]])
         study.set_user_attr("objective", definition["objective"])
         study.set_user_attr("rule", definition["rule"])
         study.add_trials([_trial(entries, distributions, optuna, front) for entries in points.values()])

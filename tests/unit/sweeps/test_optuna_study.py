@@ -102,7 +102,7 @@ def test_a_front_has_two_values(tmp_path: Path) -> None:
     study = optuna.load_study(study_name=folder.name, storage=f"sqlite:///{file}")
     assert [trial.values for trial in study.trials] == [[50.0, 60.0], [45.0, 70.0], [40.0, 65.0]]
     assert {trial.params["optim.lr"] for trial in study.best_trials} == {0.001, 0.002}
-    assert study.user_attrs["values"] == ["validation rsum / 6", "pair accuracy on validation"]
+    assert study.metric_names == ["validation rsum / 6", "pair accuracy on validation"]
 
 
 def test_refusals(tmp_path: Path) -> None:
