@@ -1,4 +1,7 @@
-"""What a trial of two workers (gloo) costs beyond its training. Run with `-s` to see the seconds."""
+"""What a trial of two workers (gloo) costs beyond its training, and what of it Ray Train takes to run nothing.
+
+Run with `-s` to see the seconds.
+"""
 
 import functools
 import time
@@ -19,6 +22,22 @@ PRESET, TRIALS = "vsepp_tiny", 2
 SETTINGS = {"train.workers": 2, "train.threads": 1}
 
 
+def bare(folder: Path) -> float:
+    """Seconds of a job of Ray Train whose two workers only form their group."""
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    started = time.perf_counter()
+    TorchTrainer(
+        lambda: None,
+        torch_config=TorchConfig(backend="gloo"),
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(storage_path=str(folder)),
+    ).fit()
+    return time.perf_counter() - started
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray, when it is imported
 def test_a_trial_of_two_workers(tmp_path: Path) -> None:
     from tests.unit.sweeps.running import run_sweep
     from vse.cluster.runtime import Config, running_ray
@@ -34,9 +53,11 @@ def test_a_trial_of_two_workers(tmp_path: Path) -> None:
             Ledger(Folder.open(tmp_path / "sweep")), points, work, need=need_of(config.train), concurrency=1
         )
         took = time.perf_counter() - started
+        empty = [bare(tmp_path / f"bare-{n}") for n in range(TRIALS)]
     trained = [entry.result["seconds"] for entry in entries]
     beyond = (took - sum(trained)) / TRIALS
     print(f"\n{TRIALS} trials of two workers, one at a time: {took:.1f} s, {beyond:.1f} s a trial beyond its training")
+    print(f"Ray Train with two workers that do nothing: {[round(each, 1) for each in empty]} s")
     print(
         f"trials {[round(e.seconds, 1) for e in entries]} s, in them training {[round(each, 1) for each in trained]} s"
     )
