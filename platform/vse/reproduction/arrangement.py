@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vse import presets
-from vse.config import fingerprint, flatten, override, typed
+from vse.config import fingerprint, flatten, override, spelled_out, typed
 from vse.errors import InputError, did_you_mean
 from vse.evaluation.tasks.component_subsets import SUBSETS, Subset, head
 from vse.presets import names
@@ -52,7 +52,7 @@ class Measurement:
     @property
     def options(self) -> MeasureOptions:
         """All keys. Raises InputError for a wrong one."""
-        return override(MeasureOptions(), self.keys)
+        return override(MeasureOptions(), spelled_out(MeasureOptions(), self.keys))
 
     @property
     def digits(self) -> str:
@@ -145,9 +145,11 @@ def _measure_keys(
     if train != test:
         keys["on"] = _other_data(options, test)
     if "attacks" in table.tasks:
-        keys["attacks.words"] = ("published" if options.scale == PUBLISHED else "shared",)
+        keys["attacks.words"] = ("shared",)
     for task in {"own_pools", "plural_split"} & set(table.tasks):
         keys[f"{task}.words"] = ("shared",)
+    if table.protocol is not None and options.scale == PUBLISHED:
+        keys |= table.protocol.keys
     uses_glove = options.glove and any("{glove}" in instead for _, instead in table.derived.values())
     for task in table.tasks if uses_glove else ():
         keys[f"{task}.words"] = ("own", options.glove)

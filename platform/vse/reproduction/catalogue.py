@@ -3,14 +3,39 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
+from vse.config import typed
 from vse.errors import InputError, did_you_mean
 from vse.evaluation import tasks
 from vse.evaluation.metrics import RECALLS, Metric
 from vse.report.published import PAPERS, PublishedRow, read_published
+from vse.reproduction.options import PUBLISHED
 
 TOTAL = "attack_total/rsum3"  # of UniVSE's three attacks, which no single task measures
 ATTACK_SUMS = tuple(f"attack_{kind}/rsum3" for kind in ("object", "attribute", "relation"))  # whose sum that is
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperProtocol:
+    """How a paper measures a table, if this is more than a number of test images. It is used at scale=published.
+
+    Args:
+        paper: What the paper measures.
+        here: What the other scales measure.
+        keys: Of the paper's protocol, below `measure`.
+    """
+
+    paper: str
+    here: str
+    keys: Mapping[str, Any]
+
+    def note(self, scale: str) -> str:
+        """A sentence on the protocol that holds at a scale."""
+        if scale != PUBLISHED:
+            return f"The paper measures {self.paper}. Here {self.here}."
+        keys = " ".join(f"measure.{key}={typed(value)}" for key, value in self.keys.items())
+        return f"Measured by the paper's protocol: {self.paper} ({keys})."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +50,7 @@ class PaperTable:
         derived: Systems without a training. Their numbers are metrics of the first measured row: (part of the name of a
             metric, its replacement).
         subsets: Whether the paper's own rows are subsets of components, which one task measures together.
-        notes: What differs from the paper at every scale.
+        protocol: How the paper measures it; None if its rows say it all.
         lacks: The rows or columns that are missing, by scale.
     """
 
@@ -35,13 +60,17 @@ class PaperTable:
     tasks: tuple[str, ...]
     derived: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     subsets: bool = False
-    notes: tuple[str, ...] = ()
+    protocol: PaperProtocol | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """The table's name on pages."""
         return f"{PAPERS[self.paper].name}, Table {self.number}"
+
+    def notes(self, scale: str) -> tuple[str, ...]:
+        """What a page says of its protocol."""
+        return () if self.protocol is None else (self.protocol.note(scale),)
 
     @property
     def rows(self) -> tuple[PublishedRow, ...]:

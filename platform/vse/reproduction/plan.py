@@ -231,7 +231,7 @@ def about(plan: ReproductionPlan) -> Iterator[str]:
         yield from (
             f"{table.name}: not available: {text}" for text in [table.lacks.get(plan.request.scale, "")] if text
         )
-        yield from (f"{table.name}: {note}" for note in table.notes)
+        yield from (f"{table.name}: {note}" for note in table.notes(plan.request.scale))
     for block in plan.blocks:
         reasons: dict[str, list[str]] = {}
         for row in block.rows:

@@ -45,7 +45,7 @@ def results_of(
     tables, filled = [], [_Filled(block, trials, missing, workspace) for block in blocks]
     for table in {block.table.number: block.table for block in blocks}.values():
         own = [one.plain(elsewhere) for one in filled if one.block.table is table]
-        notes = [*table.notes]
+        notes = [*table.notes(options.scale)]
         if lack := table.lacks.get(options.scale):
             notes.append(f"Not available here: {lack}.")
         tables.append({"name": table.name, "title": table.title, "notes": notes, "blocks": own})

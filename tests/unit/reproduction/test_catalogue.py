@@ -1,5 +1,6 @@
 """Every printed table is declared; each of its rows has a training, or a reason why it has none."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -7,12 +8,17 @@ from typing import Any
 import pytest
 
 from vse import presets
+from vse.adversaries.pools import PoolConfig
+from vse.adversaries.vsec.candidates import PUBLISHED as RULES
 from vse.errors import InputError
 from vse.evaluation import tasks
+from vse.evaluation.tasks.attacks import UNIVSE
+from vse.evaluation.tasks.contrast import VSEC
 from vse.report.published import PAPERS
 from vse.reproduction.arrangement import Block, blocks_of, check_set, preset_at
 from vse.reproduction.catalogue import TABLES, TOTAL, PaperTable, metric_of, tables_of
 from vse.reproduction.options import SCALES, ReproduceOptions, TableData
+from vse.stages.measuring.options import AdversaryWords, Selection, SharedOptions
 from vse.training.config import RunConfig
 
 EVERY = [table for paper in PAPERS for table in tables_of(paper, ())]
@@ -145,6 +151,56 @@ def test_adversaries_are_as_printed_on_published_data() -> None:
     assert metric_of(TOTAL, block.words).terms[0] == "attack_object/published/r1"
     with pytest.raises(KeyError):
         metric_of("attack_object/r3")
+
+
+def attacked(scale: str) -> list[tuple[PaperTable, SharedOptions, set[tuple[str, str]]]]:
+    """Every measurement with adversaries: its table, its keys, and the kinds of adversaries."""
+    measured = []
+    for table, one in ((block.table, row.measurement) for block in arranged(scale) for row in block.rows):
+        if one is not None:
+            kinds = {kind for name in one.tasks for kind in one.options.task(name).adversaries}
+            measured += [(table, one.options, kinds)] if kinds else []
+    return measured
+
+
+def test_tables_with_adversaries_have_the_papers_protocol_at_its_scale() -> None:
+    measured = attacked("published")
+    assert {(table.paper, table.number) for table, *_ in measured} == {
+        *(("vse_c", number) for number in "234"),
+        ("univse", "2"),
+        *(("univse_supplement", number) for number in "1234"),
+    }
+    for table, options, kinds in measured:
+        words, selection = options.adversaries, options.selection
+        if table.paper == "vse_c":  # section 4.1
+            assert (options.protocol, selection) == ("coco_5k", Selection(images=1000, least=20, words="shared"))
+            assert words.contrast == RULES
+            assert not words.contrast.held_out  # so that shared words are all words
+            assert kinds == {(VSEC, "shared")}
+        else:  # A.1 and B.2
+            assert words.pools == PoolConfig(minimum=101, attributes="published", held_out=False)
+            assert words.pools == presets.preset("univse_coco").text.pools
+            assert kinds == {(UNIVSE, "published")}
+        (note,) = table.notes("published")
+        assert note.startswith("Measured by the paper's protocol: ")
+
+
+@pytest.mark.parametrize("scale", ["scenes", "flickr8k"])
+def test_small_data_are_attacked_by_our_rules(scale: str) -> None:
+    for table, options, kinds in attacked(scale):
+        assert (options.protocol, options.adversaries, options.selection) == ("", AdversaryWords(), Selection())
+        assert {words for _, words in kinds} == {"shared"}
+        (note,) = table.notes(scale)
+        assert re.fullmatch(r"The paper measures .*\. Here .*\.", note)
+
+
+def test_keys_of_a_protocol_can_be_changed() -> None:
+    options = options_at("published", set=("measure.selection.images=10", "measure.adversaries.contrast.leak=false"))
+    (block,) = blocks_of(tables_of("vse_c", ["3"])[0], options)
+    assert block.rows[0].measurement is not None
+    measured = block.rows[0].measurement.options
+    assert (measured.selection.images, measured.adversaries.contrast) == (10, replace(RULES, leak=False))
+    assert "measure.adversaries.contrast=published" in block.rows[0].measurement.arguments
 
 
 def test_presets_at_scales() -> None:
