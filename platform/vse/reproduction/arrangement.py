@@ -16,11 +16,24 @@ from vse.reproduction.options import FLICKR8K, PUBLISHED, SCENES, ReproduceOptio
 from vse.stages.measuring.options import MeasureOptions
 from vse.training.config import RunConfig
 
-_SUFFIXES = {PUBLISHED: ("",), SCENES: ("_scenes", "_small"), FLICKR8K: ("_flickr8k",)}
+_SUFFIXES = {PUBLISHED: ("",), SCENES: ("_scenes", "_small"), FLICKR8K: ("_flickr8k", "_photographs")}
 _SECOND = {"drawing": "second", "wording": "second"}  # scenes in place of Flickr30k, if COCO is there too
 _PLAIN = {"drawing": "plain", "wording": "plain"}
 # Trainings on the second data have the presets of the first: their names contain this setting.
 _SECOND_KEY = {SCENES: "data.drawing", FLICKR8K: "data.root"}
+# By scale, keys that a data set of regions needs, and what they name. Without proposals, its regions would be copies of
+# the annotated boxes, one of which is always right.
+_PROPOSALS = {"data.proposals": "file of regions from jobs/propose_regions.py"}
+_OF_REGIONS: Mapping[str, Mapping[str, str]] = {
+    PUBLISHED: _PROPOSALS,
+    SCENES: {},
+    FLICKR8K: {
+        "data.of.file": "JSON file of phrases and boxes",
+        "data.of.captions": "Karpathy file with the sentences of the photographs",
+        **_PROPOSALS,
+        "text.encoder.model": "folder or name of a text encoder",
+    },
+}
 # One published way of measuring for all rows of a block. No paper says which 1,000 images it takes.
 _PROTOCOLS = {
     "coco_1k": "coco_1k_first",
@@ -161,12 +174,15 @@ def _measure_keys(
 def _other_data(options: ReproduceOptions, test: str) -> tuple[str, ...]:
     if options.scale == SCENES:
         return tuple(f"{key}={value}" for key, value in (_PLAIN if test == "COCO" else _SECOND).items())
-    return (f"path={_root(options, test)}",)
+    return (f"path={_root(options, test, two=True)}",)
 
 
-def _root(options: ReproduceOptions, benchmark: str) -> str:
+def _root(options: ReproduceOptions, benchmark: str, *, two: bool) -> str:
+    """The folder that stands for a benchmark; `two`: of the two of its table."""
     first, second = options.data.root, options.data.other
-    return (second or (first if options.scale == PUBLISHED else "")) if benchmark == "Flickr30k" else first
+    if options.scale == PUBLISHED:
+        return second or first if benchmark == "Flickr30k" else first
+    return second if two and benchmark == "Flickr30k" else first
 
 
 def _where(options: ReproduceOptions, train: str, test: str, protocol: str, *, two: bool) -> str:
@@ -212,10 +228,10 @@ def _rows_of(
         if table.subsets and not row.citation:
             measurement, begins = _of_subset(keys, measuring)
         changes, lacking = _changes(options, row, two)
-        if lacking:
-            yield TableRow(label=row.system, about=", ".join(about), printed=row.numbers, reason=lacking)
-            continue
         config = _configured(name, {**changes, **own}, options)
+        if reason := lacking or _lacking_of_regions(config, options):
+            yield TableRow(label=row.system, about=", ".join(about), printed=row.numbers, reason=reason)
+            continue
         settings = [f"{key}={value}" for key, value in row.settings.items()]
         second = _SECOND_KEY.get(options.scale) if two and row.train == "Flickr30k" else None
         yield TableRow(
@@ -253,7 +269,7 @@ def _changes(options: ReproduceOptions, row: PublishedRow, two: bool) -> tuple[d
     """Settings of the data and inputs of a row's training, and the inputs that are missing."""
     if options.scale == SCENES:
         return ({f"data.{key}": v for key, v in _SECOND.items()} if two and row.train == "Flickr30k" else {}), ""
-    roots = {benchmark: _root(options, benchmark) for benchmark in (row.train, row.test)}
+    roots = {benchmark: _root(options, benchmark, two=two) for benchmark in (row.train, row.test)}
     absent = [benchmark for benchmark, root in roots.items() if not root]
     if absent:
         second = two and options.scale == FLICKR8K and "Flickr30k" in absent
@@ -281,6 +297,17 @@ def _configured(name: str, changes: Mapping[str, Any], options: ReproduceOptions
     shared = {key: value for key, value in requested.items() if key in there or key.split(".")[0] not in ("data",)}
     config = override(config, {key: v for key, v in changes.items() if key != "data.file" or key in there})
     return override(config, {key: value for key, value in shared.items() if key in flatten(config)})
+
+
+def _lacking_of_regions(config: RunConfig, options: ReproduceOptions) -> str:
+    """What a data set of regions lacks; empty for other data. Raises InputError if other such keys are set."""
+    there = flatten(config)
+    needed = _OF_REGIONS[options.scale] if "data.of.root" in there else {}
+    missing = next((key for key in needed if not there[key]), "")
+    reason = f"{missing}: no {needed[missing]} is given; set={missing}=FILE names it" if missing else ""
+    if reason and any(key in needed for key, _, _ in _split(options.set)):
+        raise InputError(reason)
+    return reason
 
 
 def check_set(options: ReproduceOptions, configs: Iterable[RunConfig]) -> None:

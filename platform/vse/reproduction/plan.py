@@ -173,7 +173,7 @@ def make_plan(request: Request) -> ReproductionPlan:
     check_set(options, arms.values())
     if not arms:
         reasons = dict.fromkeys(row.reason for block in blocks for row in block.rows if row.reason)
-        wanted = [reason for reason in reasons if "=DIR" in reason] or list(reasons)
+        wanted = [reason for reason in reasons if "names it" in reason] or list(reasons)
         raise InputError(f"paper={options.paper}: no row can be trained at scale={options.scale}: {wanted[0]}")
     first = next(iter(arms.values()))
     plan = ReproductionPlan(

@@ -10,6 +10,7 @@ import pytest
 from vse import presets
 from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import PUBLISHED as RULES
+from vse.cli.command import Request
 from vse.errors import InputError
 from vse.evaluation import tasks
 from vse.evaluation.tasks.attacks import UNIVSE
@@ -18,16 +19,24 @@ from vse.report.published import PAPERS
 from vse.reproduction.arrangement import Block, blocks_of, check_set, preset_at
 from vse.reproduction.catalogue import TABLES, TOTAL, PaperTable, metric_of, tables_of
 from vse.reproduction.options import SCALES, ReproduceOptions, TableData
+from vse.reproduction.plan import ReproductionPlan, about, make_plan
 from vse.stages.measuring.options import AdversaryWords, Selection, SharedOptions
 from vse.training.config import RunConfig
 
+OF_REGIONS = {
+    "data.of.file": "JSON file of phrases and boxes",
+    "data.of.captions": "Karpathy file with the sentences of the photographs",
+    "data.proposals": "file of regions from jobs/propose_regions.py",
+    "text.encoder.model": "folder or name of a text encoder",
+}
 EVERY = [table for paper in PAPERS for table in tables_of(paper, ())]
 
 
 def options_at(scale: str, **more: Any) -> ReproduceOptions:
-    """Options with folders and vectors for everything."""
+    """Options with folders and files for everything."""
     data = TableData(root="/data/first", other="/data/second")
-    return replace(ReproduceOptions(scale=scale, data=data, glove="glove.npz"), **more)
+    files = tuple(f"{key}=given" for key in OF_REGIONS)
+    return replace(ReproduceOptions(scale=scale, data=data, glove="glove.npz", set=files), **more)
 
 
 def arranged(scale: str) -> list[Block]:
@@ -78,16 +87,42 @@ def test_a_row_without_a_training_says_why(scale: str) -> None:
                 assert row.arm
 
 
-def test_what_is_built_is_trained_at_every_scale_but_for_stated_presets() -> None:
-    """jWAE's localisation has no preset for photographs with MobileNetV2."""
-    for scale in SCALES:
-        reasons = {
-            (block.table.name, row.reason)
-            for block in arranged(scale)
-            for row in block.rows
-            if row.reason and not row.reason.startswith("cited")
-        }
-        assert {name for name, _ in reasons} <= ({"jWAE, Table 7"} if scale == "flickr8k" else set()), reasons
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_is_built_is_trained_at_every_scale(scale: str) -> None:
+    reasons = {row.reason for block in arranged(scale) for row in block.rows}
+    assert reasons == {"", "cited, not built here"}
+
+
+@pytest.mark.parametrize("missing", OF_REGIONS)
+def test_regions_of_photographs_need_all_of_their_files(missing: str) -> None:
+    given = tuple(f"{key}=given" for key in OF_REGIONS if key != missing)
+    with pytest.raises(InputError) as error:
+        blocks_of(tables_of("jwae", ["7"])[0], options_at("flickr8k", set=given))
+    assert str(error.value) == f"{missing}: no {OF_REGIONS[missing]} is given; set={missing}=FILE names it"
+
+
+@pytest.mark.parametrize(("scale", "missing"), [("flickr8k", "data.of.file"), ("published", "data.proposals")])
+def test_other_tables_need_no_files_of_regions(scale: str, missing: str) -> None:
+    message = f"{missing}: no {OF_REGIONS[missing]} is given; set={missing}=FILE names it"
+
+    def plan(table: str) -> ReproductionPlan:
+        options = options_at(scale, paper="jwae", table=table, set=())
+        request = Request(
+            job="reproduce",
+            workspace="",
+            preset=None,
+            config=None,
+            options=options,
+            changed=frozenset(),
+            tracking=None,
+        )
+        return make_plan(request)
+
+    lines = list(about(plan("4,7")))
+    assert f"jWAE, Table 7: Embedding Network, Similarity Network, CITE, jWAE-MSE, jWAE-MSE+CITE: {message}" in lines
+    with pytest.raises(InputError) as error:
+        plan("7")
+    assert str(error.value) == f"paper=jwae: no row can be trained at scale={scale}: {message}"
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -207,7 +242,9 @@ def test_presets_at_scales() -> None:
     assert preset_at("univse_obj_coco", "scenes") == "univse_obj_scenes"
     assert preset_at("jwae_mse_flickr30k", "flickr8k") == "jwae_mse_flickr8k"
     assert preset_at("cite_localisation_flickr30k", "scenes") == "cite_localisation_small"
-    assert preset_at("cite_localisation_flickr30k", "flickr8k") == ""
+    assert preset_at("cite_localisation_flickr30k", "flickr8k") == "cite_localisation_photographs"
+    assert preset_at("cite_localisation_flickr30k", "published") == "cite_localisation_flickr30k"
+    assert preset_at("absent_coco", "flickr8k") == ""
 
 
 def test_settings_of_every_training() -> None:

@@ -1,12 +1,18 @@
 """The hours of a reproduction, computed by hand from the step times."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from tests.shared import SHARED
+from vse import registry
 from vse.cli.command import Request
 from vse.reproduction.foresight import foresee, wall_seconds
-from vse.reproduction.options import PUBLISHED, ReproduceOptions, TableData, TableTrials
+from vse.reproduction.options import FLICKR8K, PUBLISHED, ReproduceOptions, TableData, TableTrials
+from vse.reproduction.plan import make_plan
 
 
 @pytest.mark.parametrize(
@@ -17,23 +23,23 @@ def test_trainings_start_in_order_as_soon_as_a_gpu_is_free(trainings: list[float
     assert wall_seconds(trainings, gpus) == seconds
 
 
+def request(tmp_path: Path, options: ReproduceOptions) -> Request:
+    return Request(
+        job="reproduce",
+        workspace=str(tmp_path),
+        preset=None,
+        config=None,
+        options=options,
+        changed=frozenset(),
+        tracking=None,
+    )
+
+
 def lines(tmp_path: Path, paper: str) -> list[str]:
     options = ReproduceOptions(
         paper=paper, scale=PUBLISHED, seeds=3, data=TableData(root="/data"), sweep=TableTrials(price=4.5)
     )
-    return list(
-        foresee(
-            Request(
-                job="reproduce",
-                workspace=str(tmp_path),
-                preset=None,
-                config=None,
-                options=options,
-                changed=frozenset(),
-                tracking=None,
-            )
-        )
-    )
+    return list(foresee(request(tmp_path, options)))
 
 
 def test_hours_and_money_on_gpus(tmp_path: Path) -> None:
@@ -54,3 +60,34 @@ def test_each_photographs_have_their_number_of_steps(tmp_path: Path) -> None:
     for arm, epochs, images in (("scan_t2i_avg_flickr30k", 30, 29_000), ("scan_t2i_avg_coco", 20, 113_287)):
         hours = epochs * images * 5 / 128 * 8 * 0.6 / 3600
         assert f"{arm}: 2 rows; to train: seed 0, 1, 2, about {hours:.1f} h each" in text
+
+
+@pytest.mark.seconds
+@pytest.mark.skipif(SHARED is None, reason="needs ../shared/data")
+def test_phrases_of_photographs(tmp_path: Path) -> None:
+    """jWAE's Table 7 on phrases of every twentieth photograph of Flickr8k, with one region for each photograph."""
+    assert SHARED is not None
+    data, phrases, proposals = SHARED / "data", tmp_path / "phrases.json", tmp_path / "proposals.npz"
+    entries = json.loads((data / "flickr30k_entities" / "phrase_boxes_flickr8k_800.json").read_text())
+    few = dict(list(entries.items())[::20])
+    phrases.write_text(json.dumps(few))
+    regions: Any = dict.fromkeys(few, np.array([[0.0, 0.0, 1.0, 1.0]]))
+    np.savez(proposals, **regions)
+    files = {
+        "data.of.file": phrases,
+        "data.of.captions": data / "flickr8k_800" / "dataset_flickr8k_800.json",
+        "data.proposals": proposals,
+        "text.encoder.model": data / "weights" / "minilm_l6_v2",
+    }
+    options = ReproduceOptions(
+        paper="jwae",
+        table="7",
+        scale=FLICKR8K,
+        data=TableData(root=str(data / "flickr8k_800")),
+        set=tuple(f"{key}={path}" for key, path in files.items()),
+    )
+    asked = request(tmp_path, options)
+    assert "5 trainings, 0 there, 5 to run" in "\n".join(foresee(asked))
+    data_of_jwae = make_plan(asked).arms["jwae_mse_localisation_photographs"].data
+    records = registry.build("source", data_of_jwae).describe()
+    assert sum("#" not in image.id for image in records.images) == len(few)
