@@ -1,5 +1,6 @@
 """What a table needs at a scale: its blocks of rows on the same data, their trainings, and how each row is measured."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -46,13 +47,6 @@ _LARGE, _FOLDS = (
     "coco_5k",
     5,
 )  # on small data, the block of 1,000 images is a fifth of the split, and of 5,000 all of it
-ABOUT = {
-    PUBLISHED: "the papers' data and sizes",
-    SCENES: "rendered scenes in place of COCO and Flickr30k, the shipped small backbone in place of pretrained "
-    "networks: compare the order of rows, not values",
-    FLICKR8K: "photographs of Flickr8k in place of COCO, MobileNetV2 in place of ResNet and VGG: compare the order of "
-    "rows, not values",
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,6 +120,25 @@ class Block:
     metrics: tuple[str, ...] = field(default=())
 
 
+def about_scale(options: ReproduceOptions) -> str:
+    """The data and networks of a scale, for the page."""
+    if options.scale == PUBLISHED:
+        return "the papers' data and sizes"
+    order = "compare the order of rows, not values"
+    if options.scale == SCENES:
+        return (
+            "rendered scenes in place of COCO and Flickr30k, the shipped small backbone in place of pretrained "
+            f"networks: {order}"
+        )
+    return f"{_photographs(options)} in place of COCO and Flickr30k, small networks in place of ResNet and VGG: {order}"
+
+
+def _photographs(options: ReproduceOptions) -> str:
+    """The photographs at scale=flickr8k, by the name of their folder."""
+    root = options.data.root
+    return f"photographs of {os.path.basename(os.path.abspath(root))}" if root else "photographs"
+
+
 def blocks_of(table: PaperTable, options: ReproduceOptions) -> list[Block]:
     """The blocks of a table at a scale. Raises InputError for settings that do not fit."""
     rows, benchmarks = table.rows, {each for row in table.rows for each in (row.train, row.test)}
@@ -174,7 +187,9 @@ def _measure_keys(
 def _other_data(options: ReproduceOptions, test: str) -> tuple[str, ...]:
     if options.scale == SCENES:
         return tuple(f"{key}={value}" for key, value in (_PLAIN if test == "COCO" else _SECOND).items())
-    return (f"path={_root(options, test, two=True)}",)
+    root = _root(options, test, two=True)
+    file = _file(options, root)
+    return (f"path={os.path.join(root, file) if file else root}",)
 
 
 def _root(options: ReproduceOptions, benchmark: str, *, two: bool) -> str:
@@ -183,6 +198,11 @@ def _root(options: ReproduceOptions, benchmark: str, *, two: bool) -> str:
     if options.scale == PUBLISHED:
         return second or first if benchmark == "Flickr30k" else first
     return second if two and benchmark == "Flickr30k" else first
+
+
+def _file(options: ReproduceOptions, root: str) -> str:
+    """The file of a folder that `data.file` names; empty for another folder than `data.root`."""
+    return options.data.file if root == options.data.root else ""
 
 
 def _where(options: ReproduceOptions, train: str, test: str, protocol: str, *, two: bool) -> str:
@@ -195,7 +215,7 @@ def _where(options: ReproduceOptions, train: str, test: str, protocol: str, *, t
         second = two and benchmark == "Flickr30k"
         if options.scale == SCENES:
             return "scenes, second drawing and wording" if second else "scenes"
-        return "the second photographs" if second else "Flickr8k"
+        return "the second photographs" if second else _photographs(options)
 
     return f"{printed}; here {here(test)}" + (f", trained on {here(train)}" if train != test else "")
 
@@ -273,12 +293,13 @@ def _changes(options: ReproduceOptions, row: PublishedRow, two: bool) -> tuple[d
     absent = [benchmark for benchmark, root in roots.items() if not root]
     if absent:
         second = two and options.scale == FLICKR8K and "Flickr30k" in absent
-        photographs = "the second photographs" if second else " and ".join(dict.fromkeys(absent))
-        shown = "Flickr8k" if options.scale == FLICKR8K and not second else photographs
-        return {}, f"{shown}: no folder is given; {'data.other' if second else 'data.root'}=DIR names it"
+        first = "photographs" if options.scale == FLICKR8K else " and ".join(dict.fromkeys(absent))
+        shown, key = ("the second photographs", "data.other") if second else (first, "data.root")
+        return {}, f"{shown}: no folder is given; {key}=DIR names it"
     changes: dict[str, Any] = {"data.root": roots[row.train]}
-    if options.scale == FLICKR8K:
-        changes["data.file"] = ""
+    file = _file(options, roots[row.train])
+    if file or options.scale == FLICKR8K:
+        changes["data.file"] = file
     if options.weights:
         changes["features.backbone.weights"] = options.weights
         changes |= {f"features.backbone.{key}": v for key in ("mean", "std") if (v := getattr(options, key))}

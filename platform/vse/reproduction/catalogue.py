@@ -52,6 +52,7 @@ class PaperTable:
         subsets: Whether the paper's own rows are subsets of components, which one task measures together.
         protocol: How the paper measures it; None if its rows say it all.
         lacks: The rows or columns that are missing, by scale.
+        needs: By metric, what data must have for it. It is shown if the metric was not measured.
     """
 
     paper: str
@@ -62,6 +63,7 @@ class PaperTable:
     subsets: bool = False
     protocol: PaperProtocol | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -15,7 +15,10 @@ PUBLISHED, SCENES, FLICKR8K = SCALES = ("published", "scenes", "flickr8k")
 class TableData:
     """Where photographs are."""
 
-    root: str = knob("", "folder of COCO, of Flickr30k (jWAE, Table 7), or of Flickr8k", reads="folder")
+    root: str = knob(
+        "", "folder of COCO, of Flickr30k (jWAE, Table 7), or at scale=flickr8k of any photographs", reads="folder"
+    )
+    file: str = knob("", "Karpathy file in root; empty: the paper's, or the only one at scale=flickr8k")
     other: str = knob(
         "", "folder of Flickr30k, or of the second photographs (jWAE, Tables 3, 5 and 6); empty: root", reads="folder"
     )
@@ -43,7 +46,9 @@ class ReproduceOptions:
     weights: str = knob("", "features.backbone.weights of every row on photographs", reads="file")
     mean: tuple[float, ...] = knob((), "features.backbone.mean of these weights; empty: ImageNet's")
     std: tuple[float, ...] = knob((), "features.backbone.std of these weights; empty: ImageNet's")
-    vectors: str = knob("", "text.word_vectors of rows whose paper has pretrained vectors; on Flickr8k of every row")
+    vectors: str = knob(
+        "", "text.word_vectors of rows whose paper has pretrained vectors; at scale=flickr8k of every row"
+    )
     glove: str = knob("", "word vectors of the row GloVe (VSE-C, Tables 6 and 7)", reads="file")
     set: tuple[str, ...] = knob(
         (), "KEY=VALUE of every training that has the key, or of measuring (measure.KEY=VALUE)", repeated=True

@@ -17,9 +17,9 @@ from vse.errors import InputError
 from vse.report.build import command_of
 from vse.report.published import PAPERS
 from vse.report.reproduction_page import KIND, headline, summary_text, write_reproduction
-from vse.reproduction.arrangement import ABOUT, Block, Measurement, blocks_of, check_set
+from vse.reproduction.arrangement import Block, Measurement, about_scale, blocks_of, check_set
 from vse.reproduction.catalogue import PaperTable, tables_of
-from vse.reproduction.options import ReproduceOptions
+from vse.reproduction.options import SCENES, ReproduceOptions
 from vse.reproduction.results import results_of
 from vse.stages.measuring.stage import measure
 from vse.sweeps.budget import Budget
@@ -226,11 +226,13 @@ def reproduction_trial(
 
 def about(plan: ReproductionPlan) -> Iterator[str]:
     """What the tables cannot have at this scale, and rows without a training, a line each."""
-    yield f"scale={plan.request.scale}: {ABOUT[plan.request.scale]}"
+    yield f"scale={plan.request.scale}: {about_scale(plan.request)}"
     for table in plan.tables:
         yield from (
             f"{table.name}: not available: {text}" for text in [table.lacks.get(plan.request.scale, "")] if text
         )
+        if plan.request.scale != SCENES:
+            yield from (f"{table.name}: {text}" for text in table.needs.values())
         yield from (f"{table.name}: {note}" for note in table.notes(plan.request.scale))
     for block in plan.blocks:
         reasons: dict[str, list[str]] = {}

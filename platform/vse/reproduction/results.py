@@ -13,8 +13,8 @@ from vse.evaluation.metrics import Metric
 from vse.evaluation.outcomes import Outcomes, unpack
 from vse.evaluation.statistics import Bootstrap, Sample, bootstrap_all
 from vse.report.measured import alike
-from vse.reproduction.arrangement import ABOUT, Block, TableRow
-from vse.reproduction.catalogue import ATTACK_SUMS, TOTAL, metric_of
+from vse.reproduction.arrangement import Block, TableRow, about_scale
+from vse.reproduction.catalogue import ATTACK_SUMS, TOTAL, PaperTable, metric_of
 from vse.reproduction.claims import CLAIMS, SEEDS, Difference, registered_hash, verdicts
 from vse.reproduction.options import ReproduceOptions
 from vse.workspace.layout import Workspace
@@ -45,12 +45,11 @@ def results_of(
     tables, filled = [], [_Filled(block, trials, missing, workspace) for block in blocks]
     for table in {block.table.number: block.table for block in blocks}.values():
         own = [one.plain(elsewhere) for one in filled if one.block.table is table]
-        notes = [*table.notes(options.scale)]
-        if lack := table.lacks.get(options.scale):
-            notes.append(f"Not available here: {lack}.")
-        tables.append({"name": table.name, "title": table.title, "notes": notes, "blocks": own})
+        tables.append(
+            {"name": table.name, "title": table.title, "notes": notes_of(table, options.scale, own), "blocks": own}
+        )
     seeds = list(range(options.seeds))
-    about = {"scale": options.scale, "about": ABOUT[options.scale], "seeds": seeds, "set": list(options.set)}
+    about = {"scale": options.scale, "about": about_scale(options), "seeds": seeds, "set": list(options.set)}
     numbers = [table.number for table in {block.table.number: block.table for block in blocks}.values()]
     claims = verdicts(options.paper, numbers, lambda table, one: _effect(filled, table, one))
     return {
@@ -62,6 +61,22 @@ def results_of(
         "claims": claims,
         "tables": tables,
     }
+
+
+def notes_of(table: PaperTable, scale: str, blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a page says of a table: its protocol, and what is missing.
+
+    Args:
+        table: The table.
+        scale: A key of `options.SCALES`.
+        blocks: Its blocks as plain data.
+    """
+    measured = {
+        name for block in blocks for row in block["rows"] for name, cell in row["cells"].items() if cell["ours"]
+    }
+    lacks = [f"Not available here: {lack}." for lack in [table.lacks.get(scale)] if lack]
+    needs = [f"Not measured here: {text}." for metric, text in table.needs.items() if metric not in measured]
+    return [*table.notes(scale), *lacks, *needs]
 
 
 class _Measured:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from vse import presets
+from tests.shared import SHARED
+from vse import presets, registry
 from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import PUBLISHED as RULES
 from vse.cli.command import Request
@@ -16,10 +17,11 @@ from vse.evaluation import tasks
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.report.published import PAPERS
-from vse.reproduction.arrangement import Block, blocks_of, check_set, preset_at
+from vse.reproduction.arrangement import Block, about_scale, blocks_of, check_set, preset_at
 from vse.reproduction.catalogue import TABLES, TOTAL, PaperTable, metric_of, tables_of
 from vse.reproduction.options import SCALES, ReproduceOptions, TableData
 from vse.reproduction.plan import ReproductionPlan, about, make_plan
+from vse.reproduction.results import notes_of
 from vse.stages.measuring.options import AdversaryWords, Selection, SharedOptions
 from vse.training.config import RunConfig
 
@@ -245,6 +247,44 @@ def test_presets_at_scales() -> None:
     assert preset_at("cite_localisation_flickr30k", "flickr8k") == "cite_localisation_photographs"
     assert preset_at("cite_localisation_flickr30k", "published") == "cite_localisation_flickr30k"
     assert preset_at("absent_coco", "flickr8k") == ""
+
+
+def test_photographs_have_the_name_of_their_folder() -> None:
+    """The second photographs have their own file, if any."""
+    options = options_at(
+        "flickr8k", data=TableData(root="/data/coco_276/", other="/data/other", file="dataset_coco.json")
+    )
+    assert about_scale(options).startswith("photographs of coco_276 in place of COCO and Flickr30k")
+    (univse,) = blocks_of(tables_of("univse", ["3"])[0], options)
+    assert univse.about.endswith("; here photographs of coco_276")
+    assert univse.rows[0].config is not None
+    assert univse.rows[0].config.data.file == "dataset_coco.json"  # type: ignore[attr-defined]
+    (transferred,) = blocks_of(tables_of("jwae", ["5"])[0], options)
+    row = next(row for row in transferred.rows if row.config and row.measurement)
+    assert (row.config.data.root, row.config.data.file) == ("/data/other", "")  # type: ignore[union-attr]
+    assert row.measurement.keys["on"] == ("path=/data/coco_276/dataset_coco.json",)  # type: ignore[union-attr]
+    assert transferred.about.endswith("; here photographs of coco_276, trained on the second photographs")
+    assert "Flickr8k" not in " ".join(note for table in EVERY for note in notes_of(table, "flickr8k", []))
+
+
+def test_labels_of_boxes_are_missed_only_if_they_were_not_measured() -> None:
+    """UniVSE, Table 3: obj(det) needs boxes of categories."""
+    (table,) = tables_of("univse", ["3"])
+    cells = [{"unified_obj_det/map": {"ours": ours}} for ours in (None, [50.0, 40.0, 60.0])]
+    for cell, notes in zip(cells, (1, 0), strict=True):
+        written = notes_of(table, "flickr8k", [{"rows": [{"cells": cell}]}])
+        assert sum("obj(det) and the sum need boxes" in note for note in written) == notes
+
+
+@pytest.mark.seconds
+@pytest.mark.skipif(SHARED is None, reason="needs ../shared/data")
+def test_photographs_of_coco_have_labels_of_boxes() -> None:
+    assert SHARED is not None
+    data = TableData(root=str(SHARED / "data" / "coco_276"), file="dataset_coco.json")
+    (block,) = blocks_of(tables_of("univse", ["3"])[0], options_at("flickr8k", data=data))
+    assert block.rows[0].config is not None
+    records = registry.build("source", block.rows[0].config.data).describe()
+    assert any(not box.caption for boxes in records.boxes.values() for box in boxes)
 
 
 def test_settings_of_every_training() -> None:

@@ -34,10 +34,10 @@ add_table(
     "3",
     "Unified text-to-image retrieval",
     "unified_retrieval",
-    lacks={
-        "published": f"{_RESNET['published']}; obj(det) and the sum need COCO's boxes, for example "
-        "set=data.boxes=annotations/instances_train2014.json,annotations/instances_val2014.json",
-        "flickr8k": "obj(det) and the sum, because Flickr8k has no boxes of categories",
+    lacks=_RESNET,
+    needs={
+        "unified_obj_det/map": "obj(det) and the sum need boxes of categories, in data.file or, for COCO, as in "
+        "set=data.boxes=annotations/instances_train2014.json,annotations/instances_val2014.json"
     },
 )
 add_table(
