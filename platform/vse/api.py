@@ -364,7 +364,7 @@ def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) 
 
 
 def _measure_options(options: Mapping[str, Any]) -> MeasureOptions:
-    return validate(override(MeasureOptions(device="auto"), _dotted(options)))
+    return validate(override(how := MeasureOptions(device="auto"), spelled_out(how, _dotted(options))))
 
 
 def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:

@@ -162,6 +162,8 @@ def test_wrong_names_are_one_line(run: vse.Run) -> None:
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
         (lambda: vse.evaluate(run, tasks=["speed"]), "tasks=speed"),
         (lambda: vse.evaluate(run, splits=["nowhere"]), "no split 'nowhere'"),
+        (lambda: vse.evaluate(run, splits=["nowhere"], adversaries__contrast="published"), "no split 'nowhere'"),
+        (lambda: vse.evaluate(run, adversaries__contrast="paper"), "contrast=paper: expected ours or published"),
         (lambda: untyped.preset(3), "^config: expected the name of a preset or a configuration, got int$"),
         (lambda: untyped.train(None), "^config: expected the name of a preset or a configuration, got NoneType$"),
         (lambda: untyped.evaluate(run, tasks=3), "^tasks: expected a list of names of tasks, got one int$"),

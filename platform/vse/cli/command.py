@@ -276,6 +276,7 @@ def _request(
     for_run = {k: v for k, v in changes.items() if k not in for_job}
     typed, as_named = tuple(for_run), run_config
     if for_job:
+        for_job = configuration.spelled_out(options, for_job)
         options = configuration.override(options, for_job)
     if run_config is not None:
         for_run = configuration.spelled_out(run_config, for_run)

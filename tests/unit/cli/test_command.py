@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,14 +239,14 @@ def test_a_name_of_a_group_sets_its_keys(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"optim": "fast", "epochs": 5}))
     seen: list[command.Request] = []
+    run = partial(command.main, "demo", seen.append, description="")
     for argv in (["optim=fast"], ["--preset", str(file)], ["--preset", str(file), "optim.lr=0.2"]):
-        status = command.main(
-            "demo", seen.append, description="", default_preset="tiny", presets=GroupedPresets(), argv=argv
-        )
-        assert status == 0
+        assert run(default_preset="tiny", presets=GroupedPresets(), argv=argv) == 0
     assert [request.config.optim.lr for request in seen] == [0.1, 0.1, 0.2]
     assert [request.overrides for request in seen] == [("optim",), (), ("optim.lr",)]
     assert [request.changed for request in seen] == [{"optim.lr"}, {"optim.lr", "epochs"}, {"optim.lr", "epochs"}]
+    assert run(options=Grouped(), argv=["optim=fast"]) == 0  # a key of the job
+    assert seen[-1].options.optim.lr == 0.1
 
 
 def test_help_lists_every_key_with_type_and_default(capsys: pytest.CaptureFixture[str]) -> None:
