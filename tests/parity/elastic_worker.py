@@ -1,8 +1,9 @@
-"""One worker of a run that is stopped and goes on: trains, or disappears at a moment, as a kill would have it."""
+"""One worker of a run that is stopped and goes on: trains, or is killed at a moment."""
 
 import datetime
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +20,7 @@ from vse.training import loop
 from vse.training.config import RunConfig
 from vse.workspace.layout import Workspace
 
-LOST = 77  # exit status of a worker that was told to disappear
+LOST = -signal.SIGKILL  # exit status of a worker that was told to disappear
 
 
 def configured(name: str, workers: int, further: Mapping[str, Any] | None = None) -> RunConfig:
@@ -30,12 +31,12 @@ def configured(name: str, workers: int, further: Mapping[str, Any] | None = None
 
 
 def _leave_at(epoch: int, step: int) -> None:
-    """End this process without a word when the run has done so much."""
+    """Kill this process when the run has done so much."""
     original = loop.Loop._step
 
     def stepped(self: loop.Loop, progress: Any, batch: Any, number: int, *sizes: int) -> None:
         if (progress.epoch, number) == (epoch, step):
-            os._exit(LOST)
+            os.kill(os.getpid(), signal.SIGKILL)
         original(self, progress, batch, number, *sizes)
 
     loop.Loop._step = stepped  # type: ignore[method-assign]
