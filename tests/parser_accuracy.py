@@ -1,31 +1,13 @@
 """Precision, recall and F1 of extracted components against captions annotated by hand.
 
-A gold item is a word or a tuple of words, or {"any": [...]} where several readings describe the same picture; a reading
-counts once. Items under "optional_<kind>" may be found or not. Words are compared as sets per caption.
+Words are compared as sets per caption. Items that are optional may be found or not.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from vse.errors import InputError
+from vse.data.annotated_captions import KINDS, AnnotatedCaption, Words
 from vse.text.components import Components
-
-KINDS = ("objects", "attributes", "relations")
-
-Words = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Gold:
-    """One annotated caption: per kind the required items (each a set of right readings) and the optional ones."""
-
-    image: str
-    caption: str
-    required: Mapping[str, tuple[frozenset[Words], ...]]
-    optional: Mapping[str, frozenset[Words]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +32,6 @@ class Accuracy:
         return 2 * self.right / total if total else 1.0
 
 
-def read_gold(path: Path) -> list[Gold]:
-    """Annotated captions of a JSON file. Raises InputError naming the file and the caption that is malformed."""
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as annotated captions ({error})") from None
-    gold = []
-    for number, row in enumerate(rows):
-        try:
-            required = {kind: tuple(_readings(item) for item in row[kind]) for kind in KINDS}
-            optional = {kind: frozenset(map(_words, row.get(f"optional_{kind}", ()))) for kind in KINDS}
-            gold.append(Gold(row["image"], row["caption"], required, optional))
-        except (KeyError, TypeError) as error:
-            raise InputError(f"{path}: caption {number} is malformed ({error!r})") from None
-    return gold
-
-
-def _words(item: Any) -> Words:
-    return (item,) if isinstance(item, str) else tuple(item)
-
-
-def _readings(item: Any) -> frozenset[Words]:
-    return frozenset(map(_words, item["any"])) if isinstance(item, Mapping) else frozenset({_words(item)})
-
-
 def words_of(components: Components) -> dict[str, frozenset[Words]]:
     """Components as sets of word tuples: (noun), (adjective, noun), (subject, word, object)."""
     return {
@@ -84,7 +41,9 @@ def words_of(components: Components) -> dict[str, frozenset[Words]]:
     }
 
 
-def mistakes(gold: Gold, components: Components, kind: str) -> tuple[int, list[Words], list[frozenset[Words]]]:
+def mistakes(
+    gold: AnnotatedCaption, components: Components, kind: str
+) -> tuple[int, list[Words], list[frozenset[Words]]]:
     """(number right, wrong finds, missed items) of one caption and kind.
 
     Each required item is matched by at most one find; further finds among its readings are neither right nor wrong.
@@ -95,7 +54,7 @@ def mistakes(gold: Gold, components: Components, kind: str) -> tuple[int, list[W
     return len(gold.required[kind]) - len(missed), sorted(found - known), missed
 
 
-def score(gold: Sequence[Gold], components: Sequence[Components]) -> dict[str, Accuracy]:
+def score(gold: Sequence[AnnotatedCaption], components: Sequence[Components]) -> dict[str, Accuracy]:
     """Accuracy per kind over captions paired in order."""
     assert len(gold) == len(components), f"{len(gold)} annotated captions, {len(components)} extracted"
     result = {}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.parser_accuracy import read_gold, score
+from tests.parser_accuracy import score
+from vse.data.annotated_captions import read_annotated
 from vse.text.components import extract
 from vse.text.parser import Parser, shared_parser
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.benchmark
 
 def test_rate_and_accuracy_of_the_shipped_parser():
     parser = shared_parser(Parser.Config())
-    gold = {name: read_gold(DATA / f"parser_gold_{name}.json") for name in ("dev", "test")}
+    gold = {name: read_annotated(f"{DATA}/parser_gold_{name}.json") for name in ("dev", "test")}
     texts = [row.caption for rows in gold.values() for row in rows] * 8
     parser.parse_all(texts[:200])  # warm
     start = time.process_time()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vse.data.annotated_captions import AnnotatedCaption
 from vse.data.reading import optional_id
 from vse.errors import InputError
 from vse.storage import columns
@@ -245,7 +246,9 @@ class MatchedImages:
     ambiguous: frozenset[str]
 
 
-def match_images(pairs: Iterable[CaptionPair | Rewrite], images: Sequence[tuple[str, str]]) -> MatchedImages:
+def match_images(
+    pairs: Iterable[CaptionPair | Rewrite | AnnotatedCaption], images: Sequence[tuple[str, str]]
+) -> MatchedImages:
     """The images, given as (id, uri), that the pairs' file names mean.
 
     By id; by path, where one of file name and uri (or id) is the end of the other; by path without the file's ending;

@@ -11,6 +11,7 @@ from itertools import permutations
 
 import numpy as np
 
+from vse.data.annotated_captions import AnnotatedCaption
 from vse.evaluation.component_queries import Words
 from vse.evaluation.metrics import Ties
 from vse.text.components import Components, Relation
@@ -89,6 +90,14 @@ def content_words(
             right = {(s, word, o) for s, o in pairs for phrase in phrases if judge(f"a {s} {phrase} a {o}")}
         if right & set(candidates):
             yield ContentWord(RELATION, word, candidates, credits(candidates, right))
+
+
+def annotated_words(caption: AnnotatedCaption, excluded: Collection[str] = ()) -> Iterator[ContentWord]:
+    """The content words of a caption that a person annotated. Optional dependencies are no candidates."""
+    for word in content_words((), caption.components(), excluded):
+        optional = caption.optional[f"{word.kind}s"] - word.right
+        kept = [k for k, each in enumerate(word.candidates) if each not in optional]
+        yield ContentWord(word.kind, word.word, tuple(word.candidates[k] for k in kept), word.credit[kept])
 
 
 def relation_phrase(parse: Parse, relation: Relation) -> str:

@@ -138,9 +138,57 @@ def test_captions_of_files_and_what_their_negatives_swap(tmp_path):
     assert {each.metric for each in units} == {name for name in values if name.endswith("accuracy")}
 
 
-def test_files_of_other_images_are_refused(tmp_path):
-    file = tmp_path / "other.tsv"
-    file.write_text("image\tcaption\tnegative\nelsewhere\ta dog\ta cat\n")
-    task = VisualParsingTask(VisualParsingTask.Config(captions=(str(file),)))
-    with pytest.raises(InputError, match=r"visual_parsing.captions=.*: none of 1 captions is of an image of made"):
+def test_annotated_captions_have_the_truth_of_a_person(tmp_path):
+    """Of several readings each is right, optional ones are no candidates, and excluded words are not asked."""
+    runs: Any = Runs(2)
+    ids = [image.id for image in runs.split.images]
+    no_parse = {"objects": [], "attributes": [], "relations": []}
+    entries = [
+        {"image": ids[2], "caption": "A red cat, a dog and a big ball", "objects": ["cat", "dog", "ball"]}
+        | {"attributes": [["big", "ball"], {"any": [["red", "cat"], ["red", "dog"]]}], "optional_objects": ["end"]}
+        | {"relations": [{"any": [["cat", "near", "dog"], ["dog", "near", "cat"]]}, ["dog", "with", "ball"]]}
+        | {"optional_attributes": [["big", "dog"]], "optional_relations": [["cat", "with", "ball"]]},
+        {"image": ids[0], "caption": "A bowl of soup", **no_parse, "relations": [["bowl", "of", "soup"]]},
+        {"image": "elsewhere", "caption": "A red dog", **no_parse, "attributes": [["red", "dog"]]},
+    ]
+    file = tmp_path / "gold.json"
+    file.write_text(json.dumps(entries))
+    task = VisualParsingTask(VisualParsingTask.Config(annotated=(str(file),)))
+    context = Context(runs, runs.split, Protocol(name="all"), {}, whole=True)
+    values = evaluated(task, context).values
+    code = runs.codes[0]["v"][2]
+
+    def best(*candidates):
+        return max(candidates, key=lambda text: float(runs.encode_phrases([text], [None])["u"][0] @ code))
+
+    right = best("big cat", "big ball") == "big ball", best("red cat", "red dog", "red ball") != "red ball"
+    assert values["parsing_attribute/gold/annotated/accuracy"] == pytest.approx(100 * np.mean(right))
+    assert values["parsing_attribute/gold/annotated/random"] == pytest.approx(100 * (1 / 2 + 2 / 3) / 2)
+    pairs = list(permutations(("cat", "dog", "ball"), 2))
+    near = best(*(f"{one} near {other}" for one, other in pairs)).split()[::2]
+    held = best(*(f"{one} with {other}" for one, other in pairs if (one, other) != ("cat", "ball"))).split()[::2]
+    credit = [
+        max((near[0] == one) / 2 + (near[1] == other) / 2 for one, other in (("cat", "dog"), ("dog", "cat"))),
+        (held[0] == "dog") / 2 + (held[1] == "ball") / 2,
+    ]
+    assert values["parsing_relation/gold/annotated/accuracy"] == pytest.approx(100 * np.mean(credit))
+    assert [values[f"parsing_{kind}/gold/annotated/words"] for kind in ("attribute", "relation")] == [2, 2]
+    assert {metric.name for metric in task.metrics} >= values.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "file", "content"),
+    [
+        ("captions", "other.tsv", "image\tcaption\tnegative\nelsewhere\ta dog\ta cat\n"),
+        (
+            "annotated",
+            "other.json",
+            '[{"image": "elsewhere", "caption": "a dog", "objects": ["dog"], "attributes": [], "relations": []}]',
+        ),
+    ],
+)
+def test_files_of_other_images_are_refused(tmp_path, key, file, content):
+    (tmp_path / file).write_text(content)
+    task = VisualParsingTask(VisualParsingTask.Config(**{key: (str(tmp_path / file),)}))
+    with pytest.raises(InputError, match=rf"visual_parsing.{key}=.*: none of 1 captions is of an image of made"):
         task.check(Records("made up", Runs().split.images, ()))

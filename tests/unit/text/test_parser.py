@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.parser_accuracy import read_gold, score
+from tests.parser_accuracy import score
 from tests.shared import SHARED
 from vse import registry
 from vse.config import override
+from vse.data.annotated_captions import read_annotated
 from vse.errors import InputError
 from vse.text.components import extract
 from vse.text.parser import SHIPPED, Parser, parser_fingerprint, shared_parser
@@ -26,7 +27,7 @@ def parser():
 
 @pytest.fixture(scope="module")
 def captions():
-    return [row.caption for row in read_gold(DATA / "parser_gold_dev.json")]
+    return [row.caption for row in read_annotated(f"{DATA}/parser_gold_dev.json")]
 
 
 def test_the_papers_example(parser):
@@ -158,7 +159,7 @@ def test_size_on_disk():
 
 def test_components_of_annotated_captions_stay_accurate(parser):
     """Development captions; the shipped figures are well above these floors."""
-    gold = read_gold(DATA / "parser_gold_dev.json")
+    gold = read_annotated(f"{DATA}/parser_gold_dev.json")
     accuracy = score(gold, [extract(p) for p in parser.parse_all([row.caption for row in gold])])
     assert accuracy["objects"].f1 > 0.96
     assert accuracy["attributes"].f1 > 0.90

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.parser_accuracy import KINDS, mistakes, read_gold
+from tests.parser_accuracy import mistakes
+from vse.data.annotated_captions import KINDS, read_annotated
 from vse.text.components import extract
 from vse.text.parse import ParsedToken
 from vse.text.parser import Parser, shared_parser
 from vse.text.repairs import repaired
 
-SENTENCES = read_gold(Path(__file__).parents[2] / "data" / "parser_kinds.json")
+SENTENCES = read_annotated(str(Path(__file__).parents[2] / "data" / "parser_kinds.json"))
 GOLDEN = Path(__file__).parents[2] / "data" / "components_golden.json"
 # Of 20, 40, 34, 30 and 60 sentences; without repairs and negation 30, 14, 1, 28 and 5 were right.
 AT_LEAST = {"lemma": 36, "relative": 35, "coordination": 32, "shared": 30, "negation": 56}
@@ -36,7 +37,7 @@ def test_annotated_sentences_of_every_kind_are_read_right(parser):
     right = Counter()
     for gold in SENTENCES:
         found = extract(parser.parse(gold.caption))
-        right[gold.image.partition("-")[0]] += not any(any(mistakes(gold, found, kind)[1:]) for kind in KINDS)
+        right[gold.filename.partition("-")[0]] += not any(any(mistakes(gold, found, kind)[1:]) for kind in KINDS)
     assert {kind: right[kind] for kind in AT_LEAST if right[kind] < AT_LEAST[kind]} == {}
 
 

@@ -5,17 +5,18 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from vse.adversaries.caption_pairs import CaptionPair, match_images, read_pairs
 from vse.config import knob
+from vse.data.annotated_captions import AnnotatedCaption, read_annotated
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.evaluation.component_queries import as_component
-from vse.evaluation.dependencies import ATTRIBUTE, RELATION, ContentWord, Judge, content_words, earned
+from vse.evaluation.dependencies import ATTRIBUTE, RELATION, ContentWord, Judge, annotated_words, content_words, earned
 from vse.evaluation.image_grid import ReadImage, reading_figure
 from vse.evaluation.metrics import Metric, by_image, count_metric, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import Encoded, as_index, pair_parts, slice_items
@@ -25,6 +26,8 @@ from vse.registry import ComponentConfig, register
 TITLES = {ATTRIBUTE: "attributed object", RELATION: "relational phrase"}
 CANDIDATES_AT_ONCE = 4096
 SHOWN, LINES = 8, 6  # captions in the picture, and answers to each
+
+OfImage = TypeVar("OfImage", CaptionPair, AnnotatedCaption)
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,9 @@ class VisualParsingTask(Task):
         captions: tuple[str, ...] = knob(
             (), "files of (image, caption, negative caption), such as SugarCrepe's, to be read too", reads="file"
         )
+        annotated: tuple[str, ...] = knob(
+            (), "JSON files of captions with dependencies that a person annotated, to be read too", reads="file"
+        )
 
     config: Config
     parsed = True
@@ -64,31 +70,34 @@ class VisualParsingTask(Task):
         """Of all files."""
         return tuple(pair for file in self.config.captions for pair in read_pairs(file))
 
+    @cached_property
+    def annotated(self) -> tuple[AnnotatedCaption, ...]:
+        """Of all files."""
+        return tuple(caption for file in self.config.annotated for caption in read_annotated(file))
+
     def list_metrics(self) -> Iterator[Metric]:
         for kind, title in TITLES.items():
             yield from _numbers(f"parsing_{kind}", title)
-        if not self.config.captions:
-            return
-        named, files = self._named, len(self.config.captions)
-        of = named if files == 1 else f"{files} files"
-        for kind, title in TITLES.items():
-            yield from _numbers(f"parsing_{kind}/{named}", f"{title}, {of}")
-        for kind, title in TITLES.items():
-            yield from _numbers(f"parsing_{kind}/{named}/swapped", f"{title}, {of}, swapped")
-
-    @property
-    def _named(self) -> str:
-        return "-".join(map(stem, self.config.captions))
+        config = self.config
+        for files, end in ((config.captions, ""), (config.captions, "swapped"), (config.annotated, "annotated")):
+            of = _joined(files) if len(files) == 1 else f"{len(files)} files"
+            for kind, title in TITLES.items() if files else ():
+                yield from _numbers(
+                    "/".join(filter(None, (f"parsing_{kind}", _joined(files), end))),
+                    ", ".join(filter(None, (title, of, end))),
+                )
 
     def content(self) -> Any:
-        return self.pairs
+        return (*self.pairs, *self.annotated)
 
     def check(self, records: Records) -> None:
-        if self.pairs and not match_images(self.pairs, [(image.id, image.uri) for image in records.images]).ids:
-            raise InputError(
-                f"measure.visual_parsing.captions={','.join(self.config.captions)}: none of {len(self.pairs)} captions "
-                f"is of an image of {records.name}; name images as its files do"
-            )
+        images = [(image.id, image.uri) for image in records.images]
+        for key, captions in (("captions", self.pairs), ("annotated", self.annotated)):
+            if captions and not match_images(captions, images).ids:
+                raise InputError(
+                    f"measure.visual_parsing.{key}={','.join(getattr(self.config, key))}: none of {len(captions)} "
+                    f"captions is of an image of {records.name}; name images as its files do"
+                )
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:
@@ -96,6 +105,7 @@ class VisualParsingTask(Task):
 
         Of captions of files, those of images of the split are read, and `swapped` is the share of words whose
         dependency in the caption scores higher than the one in its negative, which a person has called wrong.
+        `annotated` has the dependencies of a person as truth.
         """
         self._shown = []
         folds = []
@@ -105,6 +115,8 @@ class VisualParsingTask(Task):
             values = self._read(context, number, texts, fold.caption_to_image, "")
             if self.pairs:
                 values |= self._read_files(context, number)
+            if self.annotated:
+                values |= self._read_annotated(context, number)
             folds.append(values)
         return mean_over_folds(folds)
 
@@ -118,13 +130,28 @@ class VisualParsingTask(Task):
         return {"captions.png": reading_figure(rows, "Dependencies chosen by the image")} if rows else {}
 
     def _read(
-        self, context: Context, number: int, texts: Sequence[str], image: np.ndarray, below: str
+        self,
+        context: Context,
+        number: int,
+        texts: Sequence[str],
+        image: np.ndarray,
+        below: str,
+        annotated: Sequence[AnnotatedCaption] = (),
     ) -> dict[str, float]:
-        """The numbers of captions of a fold's images; `image` has their positions in the fold."""
+        """The numbers of captions of a fold's images.
+
+        Args:
+            context: Encodes and scores.
+            number: Of the fold.
+            texts: The captions.
+            image: The position of each caption's image in the fold.
+            below: Follows the kind in the names of the metrics.
+            annotated: The captions' annotations, if these are the truth.
+        """
         fold = context.folds[number]
         ids = [context.split.images[row].id for row in fold.images]
         captions = [(ids[i], text) for i, text in zip(image.tolist(), texts, strict=True)]
-        words, rows = self._content_words(context, captions)
+        words, rows = self._annotated_words(annotated) if annotated else self._content_words(context, captions)
         scores = list(score_candidates(context, context.encoded(fold)[0], words, image[rows]))
         credit = np.array([earned(each, word.credit) for word, each in zip(words, scores, strict=True)])
         if number == 0 and not below:
@@ -143,19 +170,15 @@ class VisualParsingTask(Task):
 
     def _read_files(self, context: Context, number: int) -> dict[str, float]:
         """The numbers of the captions of files whose images are in a fold."""
-        fold, below = context.folds[number], f"/{self._named}"
-        images = [context.split.images[row] for row in fold.images]
-        ids = [image.id for image in images]
-        matched = match_images(self.pairs, [(image.id, image.uri) for image in images]).ids
-        pairs = [pair for pair in self.pairs if pair.filename in matched]
+        fold, below = context.folds[number], f"/{_joined(self.config.captions)}"
+        ids = [context.split.images[row].id for row in fold.images]
+        pairs, of_pairs = _inside(context, number, self.pairs, self.config.captions)
         if not pairs:
-            log.warning("visual_parsing: no caption of %s is of an image of split %s", self._named, context.split.name)
             return {}
-        position = {id_: row for row, id_ in enumerate(ids)}
-        distinct = dict.fromkeys((position[matched[pair.filename]], pair.caption) for pair in pairs)
+        distinct = dict.fromkeys((row, pair.caption) for row, pair in zip(of_pairs.tolist(), pairs, strict=True))
         image = np.array([row for row, _ in distinct])
         values = self._read(context, number, [text for _, text in distinct], image, below)
-        swapped, owner = self._swapped(context, pairs, np.array([position[matched[pair.filename]] for pair in pairs]))
+        swapped, owner = self._swapped(context, pairs, of_pairs)
         scores = list(score_candidates(context, context.encoded(fold)[0], swapped, owner))
         for kind in TITLES:
             wins = [
@@ -173,6 +196,20 @@ class VisualParsingTask(Task):
                 sums = by_image(won, rows, len(ids))
                 context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
         return values
+
+    def _read_annotated(self, context: Context, number: int) -> dict[str, float]:
+        """The numbers of the annotated captions whose images are in a fold."""
+        captions, image = _inside(context, number, self.annotated, self.config.annotated)
+        if not captions:
+            return {}
+        below = f"/{_joined(self.config.annotated)}/annotated"
+        return self._read(context, number, [each.caption for each in captions], image, below, captions)
+
+    def _annotated_words(self, captions: Sequence[AnnotatedCaption]) -> tuple[list[ContentWord], np.ndarray]:
+        """As `_content_words`."""
+        by_caption = [list(annotated_words(each, self.config.excluded)) for each in captions]
+        rows = np.repeat(np.arange(len(captions)), [len(words) for words in by_caption])
+        return [word for words in by_caption for word in words], rows
 
     def _swapped(
         self, context: Context, pairs: Sequence[CaptionPair], image: np.ndarray
@@ -223,6 +260,23 @@ class VisualParsingTask(Task):
                 words.append(word)
                 rows.append(row)
         return words, np.array(rows, dtype=np.int64)
+
+
+def _joined(files: Sequence[str]) -> str:
+    return "-".join(map(stem, files))
+
+
+def _inside(
+    context: Context, number: int, captions: Sequence[OfImage], files: Sequence[str]
+) -> tuple[list[OfImage], np.ndarray]:
+    """The captions of files whose images are in a fold, and the positions of these there."""
+    images = [context.split.images[row] for row in context.folds[number].images]
+    matched = match_images(captions, [(image.id, image.uri) for image in images]).ids
+    position = {image.id: row for row, image in enumerate(images)}
+    inside = [each for each in captions if each.filename in matched]
+    if not inside:
+        log.warning("visual_parsing: no caption of %s is of an image of split %s", _joined(files), context.split.name)
+    return inside, np.array([position[matched[each.filename]] for each in inside], dtype=np.int64)
 
 
 def _numbers(head: str, group: str) -> Iterator[Metric]:
