@@ -151,19 +151,20 @@ class AlignmentProbe(Work):
             logits = network(words[word[rows].to(device)], images[image[rows].to(device)], keep)
             yield F.cross_entropy(logits, target[rows].to(device))
 
-    @torch.inference_mode()
     def scores(
         self, trained: Arrays, images: Float[np.ndarray, "images image_dim"], device: torch.device
-    ) -> Float[Tensor, "images words"]:
-        """Of a trained network: log-odds that each word names an object of each image."""
+    ) -> Iterator[Float[Tensor, "block words"]]:
+        """Of a trained network: log-odds that each word names an object of each image, `BLOCK` images at a time."""
         network = self.network()
         load_arrays(network, trained)
         network, words = network.to(device), as_tensor(self.words, device)
-        parts = [
-            network.blocks(words, as_tensor(images[start : start + BLOCK], device)).diff(dim=2).squeeze(2).cpu()
-            for start in range(0, len(images), BLOCK)
-        ]
-        return torch.cat(parts) if parts else torch.zeros(0, len(self.words))
+        for start in range(0, len(images), BLOCK):
+            yield _log_odds(network, words, as_tensor(images[start : start + BLOCK], device))
+
+
+@torch.inference_mode()
+def _log_odds(network: AlignmentNetwork, words: Tensor, images: Tensor) -> Float[Tensor, "images words"]:
+    return network.blocks(words, images).diff(dim=2).squeeze(2).cpu()
 
 
 def alignment_loss(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
 from vse.adversaries.vsec.rules import FREQUENT
 from vse.config import knob
@@ -78,8 +80,8 @@ class ImageToWordTask(ProbeTask):
         if not queries.any():
             return values
         positive, labelled = (torch.from_numpy(each[queries]) for each in (objects.positive, objects.labelled))
-        precision = average_precision(torch.zeros(positive.shape).masked_fill(~labelled, -torch.inf), positive)
-        values["image_to_word/chance"] = 100 * precision.mean().item()
+        equal = (torch.zeros(each.shape) for each in positive.split(alignment.BLOCK))
+        values["image_to_word/chance"] = 100 * ranked(equal, labelled, positive)[0].mean().item()
         trained_on, images = vectors_of_images(context, train)
         tables = self.tables(context, forms)
         settings = AlignmentSettings(form=self.config.form, hidden=self.config.hidden, epochs=self.config.epochs)
@@ -91,27 +93,31 @@ class ImageToWordTask(ProbeTask):
         }
         seeds = self.config.seeds
         results = iter(context.runs.probes([(probe, seed) for probe in probes.values() for seed in seeds]))
-        first, ranked = None, dict[str, tuple[torch.Tensor, np.ndarray]]()
+        first, best = None, dict[str, tuple[torch.Tensor, np.ndarray]]()
         for label, probe in probes.items():
-            scores = [probe.scores(next(results), images[queries], device) for _ in seeds]
-            hits = np.stack(
-                [average_precision(each.masked_fill(~labelled, -torch.inf), positive).numpy() for each in scores]
-            )
+            by_seed = [ranked(probe.scores(next(results), images[queries], device), labelled, positive) for _ in seeds]
+            hits = np.stack([precision.numpy() for precision, _ in by_seed])
             name, units = f"image_to_word/{label}/map", [context.split.images[k].id for k in np.flatnonzero(queries)]
             values |= numbers(name, hits, np.ones(hits.shape[1]), first)
             record(context, name, units, hits, np.ones(hits.shape[1]), first)
             values[f"image_to_word/{label}/covered"] = mean_share(tables[label].found)
             first = hits if first is None else first
-            ranked[label] = scores[0].masked_fill(~labelled, -torch.inf), hits[0]
-        self._shown = self._rows(context, objects, ranked)
+            best[label] = by_seed[0][1], hits[0]
+        self._shown = self._rows(context, objects, best)
         return values
 
     def _rows(
-        self, context: Context, objects: ImageObjects, ranked: Mapping[str, tuple[torch.Tensor, np.ndarray]]
+        self, context: Context, objects: ImageObjects, best: Mapping[str, tuple[torch.Tensor, np.ndarray]]
     ) -> list[ShownImage]:
-        """Images from the lowest average precision of the first table to the highest, with their best words."""
+        """Images from the lowest average precision of the first table to the highest, with their best words.
+
+        Args:
+            context: Of the split.
+            objects: Of its images.
+            best: For each table, the best words and the average precision of each query.
+        """
         queries = np.flatnonzero(objects.queries)
-        _, precision = next(iter(ranked.values()))
+        _, precision = next(iter(best.values()))
         order = np.argsort(precision, kind="stable")
         rows = list[ShownImage]()
         for place in dict.fromkeys(order[np.linspace(0, len(order) - 1, SHOWN_IMAGES).astype(int)].tolist()):
@@ -122,11 +128,11 @@ class ImageToWordTask(ProbeTask):
                     label,
                     tuple(
                         (objects.words[k], RIGHT if objects.positive[image, k] else WRONG)
-                        for k in scores[place].topk(min(SHOWN_WORDS, len(objects.words))).indices.tolist()
+                        for k in words[place].tolist()
                     ),
                     f"(AP {100 * values[place]:.0f})",
                 )
-                for label, (scores, values) in ranked.items()
+                for label, (words, values) in best.items()
             )
             picture = picture_of(context, context.split.images[image].id)
             rows.append(ShownImage(picture, f"objects: {labels}", lists))
@@ -163,3 +169,25 @@ class ImageToWordTask(ProbeTask):
             for each in (runs.records.split(TRAIN), context.split)
         )
         return train, part, list(forms.values())
+
+
+def ranked(
+    blocks: Iterable[Float[Tensor, "block words"]],
+    labelled: Bool[Tensor, "images words"],
+    positive: Bool[Tensor, "images words"],
+) -> tuple[Float[Tensor, " images"], Int[Tensor, "images shown"]]:
+    """Average precision of each image and its words with the highest scores. One block of scores is held at a time.
+
+    Args:
+        blocks: Scores, `alignment.BLOCK` images at a time.
+        labelled: Words that take part.
+        positive: Words that name an object.
+    """
+    rows = (labelled.split(alignment.BLOCK), positive.split(alignment.BLOCK))
+    precision, words = zip(*map(_ranked_block, blocks, *rows), strict=True)
+    return torch.cat(precision), torch.cat(words)
+
+
+def _ranked_block(scores: Tensor, labelled: Tensor, positive: Tensor) -> tuple[Tensor, Tensor]:
+    scores = scores.masked_fill(~labelled, -torch.inf)
+    return average_precision(scores, positive), scores.topk(min(SHOWN_WORDS, scores.shape[1])).indices

@@ -13,6 +13,7 @@ from tests.unit.asked import asked
 from vse.data.records import Records
 from vse.data.source import source_of
 from vse.errors import InputError
+from vse.evaluation.probes import alignment
 from vse.evaluation.probes.alignment import AlignmentProbe
 from vse.evaluation.probes.blank_filling import BlankProbe
 from vse.evaluation.probes.frozen_vectors import random_vectors
@@ -56,11 +57,12 @@ def test_image_to_word_by_a_loop(place, vsepp, univse, monkeypatch):
     scores = AlignmentProbe.scores
 
     def spied(probe, trained, images, device):
-        given = scores(probe, trained, images, device).double()
+        given = torch.cat(list(scores(probe, trained, images, device))).double()
         given = 1e5 * (given + torch.linspace(0, 1e-3, given.shape[1]))  # so far apart that none counts as tied
         met.append(given.numpy())
-        return given
+        yield from given.split(alignment.BLOCK)
 
+    monkeypatch.setattr(alignment, "BLOCK", 3)
     monkeypatch.setattr(AlignmentProbe, "scores", spied)
     objects = []
     chosen = ImageToWordTask._objects
