@@ -26,7 +26,8 @@ from vse.evaluation.galleries import (
 from vse.evaluation.metrics import Ranks
 from vse.evaluation.retrieval import Blocks, Encoded, num_items, slice_items, spans
 from vse.evaluation.task import Context
-from vse.evaluation.tasks.attacks import UNIVSE
+from vse.evaluation.tasks.attacks import in_words
+from vse.evaluation.tasks.contrast import VSEC
 from vse.report.build import command_of
 from vse.report.page import provenance, render
 from vse.report.page_row import record_page
@@ -40,7 +41,7 @@ from vse.workspace.layout import Workspace
 
 PAGE = "gallery.html"
 ONE_FOLD = "a gallery shows one fold; name a protocol of one fold"
-TASKS = ("retrieval", "attacks")
+TASKS = ("attacks", "contrast")  # whose adversaries are shown
 TO_IMAGE, TO_CAPTION = "sentence to images", "image to sentences"
 
 
@@ -54,6 +55,9 @@ class GalleryOptions:
     draw_seed: int = knob(0, "seed of the random queries", low=0)
     failures: int = knob(10, "queries with the worst ranks, of each kind of candidates", low=0)
     top: int = knob(5, "candidates shown for each query; the papers show 5 or 20", low=1)
+    tasks: tuple[str, ...] = knob(
+        TASKS, "tasks whose adversaries are candidates: attacks (UniVSE's), contrast (VSE-C's)", choices=TASKS
+    )
     measure: MeasureOptions = field(default_factory=partial(MeasureOptions, device="auto"))
 
 
@@ -121,10 +125,10 @@ class RunAnswers:
         result = counter.result()
         self.ranks: dict[str, Ranks] = {TO_IMAGE: result.t2i, TO_CAPTION: result.i2t}
         self.sets: dict[str, tuple[AnySet, Sequence[str]]] = {}
-        for words, adversaries in context.adversaries(UNIVSE, [words for _, words in context.known]):
-            (attacked,) = context.attacked(UNIVSE, words)
+        for (kind, words), adversaries in context.known.items():
+            (attacked,) = context.attacked(kind, words)
             for name, each in attacked.items():
-                pool = f"{name} attack" + ("" if words == "shared" else f", {words} words")
+                pool = f"{'VSE-C ' if kind == VSEC else ''}{name} attack{in_words(words)}"
                 self.ranks[pool] = each.i2t
                 self.sets[pool] = adversaries.sets[name], adversaries.texts.get(name, ())
         self._expected = {
@@ -261,13 +265,14 @@ def build_gallery(request: Request) -> str:
 
 def planned(workspace: Workspace, options: GalleryOptions) -> MeasurePlan:
     """The measurement whose queries a gallery shows. Raises InputError as `build_gallery` does."""
-    return plan_measure(_checked(workspace, options), workspace, TASKS, options.measure)
+    return plan_measure(_checked(workspace, options), workspace, ("retrieval", *options.tasks), options.measure)
 
 
 def foresee_gallery(request: Request) -> Iterator[str]:
     """The body of a dry run."""
     workspace, options = Workspace.open(request.workspace), request.options
-    yield from list(foresee_measure(_checked(workspace, options), workspace, TASKS, options.measure))[:-1]
+    runs, tasks = _checked(workspace, options), ("retrieval", *options.tasks)
+    yield from list(foresee_measure(runs, workspace, tasks, options.measure))[:-1]
     yield f"page: {options.failures} failures of each kind of candidates, {options.draw} queries drawn each way"
 
 
@@ -276,6 +281,8 @@ def _checked(workspace: Workspace, options: GalleryOptions) -> list[Any]:
         raise InputError("measure.splits: a gallery shows one split")
     if options.measure.folds > 1:
         raise InputError(f"measure.folds={options.measure.folds}: {ONE_FOLD}")
+    if not options.tasks:
+        raise InputError(f"tasks: name one or more of {', '.join(TASKS)}")
     if len(set(options.runs)) != len(options.runs):
         raise InputError("runs: a run is named twice")
     return [workspace.existing("runs", name, "runs") for name in options.runs or ("",)]

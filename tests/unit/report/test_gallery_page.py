@@ -98,6 +98,21 @@ def test_adversaries_are_among_the_answers_of_attacks_only(page: str) -> None:
             assert 'class="adversary"' not in section
 
 
+def test_adversaries_of_vse_c_are_marked_and_in_the_filter(page: str) -> None:
+    (pools,) = re.findall(r'<select id="pool">(.*?)</select>', page)
+    assert {"object attack", "VSE-C noun attack", "VSE-C numeral attack"} <= set(re.findall(r"<option>([^<]*)", pools))
+    nouns = [each for each in shown(page, "Failures") if 'data-pool="VSE-C noun attack"' in each]
+    (mark,) = set(re.findall(r'<li class="adversary".*?<span class="name">([^“]*)“', "".join(nouns), re.DOTALL))
+    assert mark == "VSE-C noun attack of "
+
+
+def test_one_paper_s_adversaries_alone(place: Workspace, runs: tuple[str, ...]) -> None:
+    summary = json.loads(Path(build_gallery(request(place, runs=runs[:1], tasks=("contrast",)))).read_text())
+    pools = set(re.findall(r'data-pool="([^"]* attack)', Path(summary["outputs"]["page"]).read_text()))
+    assert pools
+    assert all(pool.startswith("VSE-C ") for pool in pools)
+
+
 def test_a_caption_asked_for_meets_images_and_an_image_every_pool_of_captions(page: str) -> None:
     sections = shown(page, "Queries asked for")
     assert sum('data-pool="sentence to images"' in each for each in sections) == 1
@@ -120,6 +135,7 @@ def test_the_page_becomes_an_artifact_of_a_row_in_mlflow(place: Workspace, runs:
     ("keys", "line"),
     [
         ({"runs": ("nope",)}, "runs=nope: no such run; there are "),
+        ({"tasks": ()}, "tasks: name one or more of attacks, contrast"),
         ({"query": ("zzz",)}, "query=zzz: no caption of split test, nor an image with captions; ids are such as "),
     ],
 )
