@@ -43,7 +43,7 @@ def work(
         for rank in range(workers)
     ]
     try:
-        outputs = [process.communicate(timeout=100) for process in processes]
+        outputs = [process.communicate(timeout=300) for process in processes]
     finally:
         for process in processes:
             process.kill()
