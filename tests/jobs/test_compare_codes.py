@@ -9,7 +9,8 @@ from jsonschema import validate
 from tests.jobs.processes import run_many
 from vse.workspace.provenance import SCHEMA
 
-pytestmark = pytest.mark.process
+# A minute; tests/unit/evaluation holds its numbers, tests/jobs/test_compare.py the command.
+pytestmark = pytest.mark.slow
 
 SMALL = ["data.num_train=40", "data.num_val=4", "data.num_test=6", "data.num_shifted=0", "train.epochs=1"]
 

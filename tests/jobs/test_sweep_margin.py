@@ -15,7 +15,8 @@ SPACE = {
     ])
 }
 """
-pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
+# Minutes. tests/faults/test_kills.py holds a sweep from its command to its table, tests/unit/sweeps its alternatives.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def test_a_grid_of_alternatives(tmp_path: Path) -> None:
@@ -31,7 +32,6 @@ def test_a_grid_of_alternatives(tmp_path: Path) -> None:
     assert "hinge=sum" in summary.with_name("report.html").read_text()
 
 
-@pytest.mark.slow
 def test_a_search_begins_with_the_published_settings(tmp_path: Path) -> None:
     asked = [*SMALL, "train.epochs=1", "sweep.space=margin_joint", "sweep.method=hyperopt", "sweep.samples=3"]
     summary = summary_of(run("sweep_margin", tmp_path / "workspace", *asked))

@@ -111,6 +111,7 @@ def test_a_run_goes_on_on_a_gpu_as_if_it_had_not_been_stopped(
     assert (found.epochs, numbers(found)) == (2, numbers(expected))
 
 
+@pytest.mark.slow  # scores, saliency and codes below are what it measures
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_run_measures_on_a_gpu_what_it_does_on_a_cpu(
     name: str, places: dict[str, Workspace], tmp_path: Path, computing: Computing

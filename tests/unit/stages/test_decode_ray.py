@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import ray
 
+from tests.levels import slow_but
 from tests.unit.stages.test_tuning import TUNED, configured
 from vse import registry
 from vse.cluster import runtime
@@ -44,8 +45,7 @@ def pictures(space: Workspace) -> Pictures:
     return Pictures(images, source.image_root, backbone.transform, Augmentation(crop_area=0.3, flip=True), seed=3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("decoders", [1, 2])
+@pytest.mark.parametrize("decoders", slow_but([1, 2], 2))
 def test_tasks_decode_what_the_worker_itself_would(cluster: None, pictures: Pictures, decoders: int) -> None:
     decode = RayDecoder(pictures, decoders)
     for rows in ([5, 0, 11, 2, 17, 9, 3], [4], []):
@@ -53,6 +53,7 @@ def test_tasks_decode_what_the_worker_itself_would(cluster: None, pictures: Pict
         np.testing.assert_array_equal(decode(rows), pictures.plain(rows))
 
 
+@pytest.mark.slow  # two trainings; the pictures are held by the test above
 def test_a_run_with_decoders_is_the_run_without(cluster: None, space: Workspace) -> None:
     """The same name, so that a run may continue with other decoders; the same numbers to the last bit."""
     config = override(configured(), TUNED)

@@ -72,10 +72,9 @@ ENDS = {  # of trials, and after how many attempts
 }
 
 
+@pytest.mark.slow  # half a minute; test_proposals.py and test_recorder.py hold retries and counts without Ray
 @pytest.mark.usefixtures("two_cpus")
-@pytest.mark.parametrize(
-    "asked", [["diverges", "once"], pytest.param([*ENDS], marks=pytest.mark.slow)], ids=["two", "all"]
-)
+@pytest.mark.parametrize("asked", [["diverges", "once"], [*ENDS]], ids=["two", "all"])
 def test_failures_are_retried_once_and_counted(asked: list[str], ledger: Ledger, tmp_path: Path) -> None:
     from tests.unit.sweeps.running import run_sweep
 
