@@ -243,7 +243,7 @@ def compare(
     """
     opened = [_run(run, workspace) for run in _listed(runs, str | Run, "runs", "runs or their names")]
     place = opened[0].workspace if opened else _workspace(workspace)
-    names, how = tuple(run.name for run in opened), _measure_options(options)
+    names, how = tuple(run.name for run in opened), _overridden(MeasureOptions(device="auto"), options)
     found = compare_runs(place, validate(CompareOptions(runs=names, seeds=seeds, tasks=_tasks(tasks), measure=how)))
     rows = [
         {
@@ -357,14 +357,14 @@ def _listed(items: Any, kind: Any, key: str, what: str) -> list[Any]:
 
 
 def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) -> Measured:
-    how = _measure_options(options)
+    how = _overridden(MeasureOptions(device="auto"), options)
     measured = measure([run.folder], run.folder.child("evaluation"), run.workspace, _tasks(tasks), how)
     record(measured, how, run.folder, run.workspace)
     return measured
 
 
-def _measure_options(options: Mapping[str, Any]) -> MeasureOptions:
-    return validate(override(how := MeasureOptions(device="auto"), spelled_out(how, _dotted(options))))
+def _overridden(config: Any, overrides: Mapping[str, Any]) -> Any:
+    return validate(override(config, spelled_out(config, _dotted(overrides))))
 
 
 def _workspace(given: str | os.PathLike[str] | Workspace) -> Workspace:
@@ -397,4 +397,4 @@ def _changed(config: Any, overrides: Mapping[str, Any]) -> RunConfig:
     config = presets.preset(config) if isinstance(config, str) else config
     if not isinstance(config, RunConfig):
         raise InputError(f"config: expected the name of a preset or a configuration, got {type(config).__name__}")
-    return validate(override(config, spelled_out(config, _dotted(overrides))))
+    return _overridden(config, overrides)
