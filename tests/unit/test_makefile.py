@@ -75,11 +75,11 @@ def test_paths_arrive_as_they_are(checkout: Path) -> None:
 
 def test_an_environment_is_made_once(checkout: Path) -> None:
     given = [f"VENV=env {ODD}", f"WORKSPACE=work {ODD}"]
-    assert len(make(checkout, "install", *given)[1]) == 2  # venv and the package
-    assert len(make(checkout, "install-dev", *given)[1]) == 1  # what tests need
+    assert len(make(checkout, "install", *given)[1]) == 3  # venv, pip and the package
+    assert len(make(checkout, "install-dev", *given)[1]) == 2  # pip and what tests need
     assert make(checkout, "install-dev", *given)[1] == make(checkout, "install", *given)[1] == []
     os.utime(checkout / "constraints.txt", (4e9, 4e9))
-    assert len(make(checkout, "install", *given)[1]) == 1
+    assert len(make(checkout, "install", *given)[1]) == 2
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.14"])
@@ -90,7 +90,7 @@ def test_an_unsupported_python_is_refused_before_there_is_an_environment(checkou
     line = f"make install: PYTHON={checkout.parent}/stub is not Python 3.11 to 3.13; name one, as in make install "
     assert make(checkout, "install", VERSION=version, refused=f"{line}PYTHON=python3.12")[1] == []
     assert not (checkout / ".venv").exists()
-    assert len(make(checkout, "install", VERSION="3.13")[1]) == 2
+    assert len(make(checkout, "install", VERSION="3.13")[1]) == 3
 
 
 @pytest.mark.parametrize("target", ["evidence", "evidence-faults", "ui"])
