@@ -20,6 +20,7 @@ from vse.data.source import has_word
 from vse.errors import Diverged, InputError
 from vse.inference.embedder import Embedder
 from vse.inference.inputs import FolderPictures, SplitData, expanded
+from vse.inference.search_shards import split_scores
 from vse.storage import user_files as named_files
 from vse.text.tokens import as_caption, bare_words, pictographs, words
 from vse.training.config import RunConfig
@@ -198,7 +199,7 @@ def _in_split(embedder: Embedder, data: SplitData, sentences: Sequence[str], opt
         captions[image].append(caption.text)
         images_by_text[_normalised(caption.text)].add(image)
     items = [Item(image.id, image.uri, next(iter(captions[k]), "")) for k, image in enumerate(part.images)]
-    scores = embedder.scores_of([data.array()], embedder.read(sentences), options.alpha)
+    scores = split_scores(embedder, data, options.run, tuple(sentences), options.alpha)
     true = [images_by_text.get(_normalised(text), ()) for text in sentences]
     answers = _image_answers(embedder, sentences, scores, items, true, options.top)
     where = {"what": "images", "among": data.name, "number": len(items), "root": data.root}

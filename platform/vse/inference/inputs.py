@@ -74,9 +74,9 @@ class SplitData:
     def name(self) -> str:
         return f"split {self.part.name} of {self.records.name}"
 
-    def array(self) -> np.ndarray:
-        """The features of the split's images, (images, ...)."""
-        return self.features.array(self.output, tuple(image.id for image in self.part.images))
+    def array(self, first: int = 0, end: int | None = None) -> np.ndarray:
+        """The features of the split's images, or of those from `first` to before `end`, (images, ...)."""
+        return self.features.array(self.output, tuple(image.id for image in self.part.images[first:end]))
 
     def parses(self) -> Language | None:
         """Components of all captions of the data set; None if the family reads none."""
