@@ -66,7 +66,8 @@ def test_every_published_system_has_twins_to_run(name, where, source):
     twin = presets.preset(name.removesuffix("_coco") + where)
     assert registry.name_of("source", twin.data) == source
     assert type(twin.model) is type(presets.preset(name).model)
-    assert twin.text.word_vectors == ("captions" if family_inputs(twin).sentence else "")
+    words = where == "_flickr8k" or family_inputs(twin).sentence  # few photographs do not teach what words mean
+    assert twin.text.word_vectors == ("captions" if words else "")
     assert twin.train.epochs <= 30
 
 

@@ -20,12 +20,18 @@ from vse.features.small_backbone import SmallBackbone
 from vse.features.torchvision_backbone import TorchvisionBackbone
 from vse.registry import ComponentConfig
 from vse.training.config import FeatureConfig, RunConfig, TextConfig
+from vse.training.inputs import OWN_CAPTIONS
 
 Changes = Mapping[str, object]
 Make = Callable[[], RunConfig]
 
 FLICKR30K: Changes = {"data.file": "dataset_flickr30k.json"}
-WORD_STATES: Changes = {"text.sentence": "states", "text.encoder": "transformers"}  # of `text.encoder.model`
+WORD_STATES: Changes = {  # of `text.encoder.model`
+    "text.sentence": "states",
+    "text.encoder": "transformers",
+    "text.word_vectors": "",
+}
+DROPOUT = 0.5  # on photographs
 _PRESETS: "dict[str, functools._lru_cache_wrapper[RunConfig]]" = {}
 _SMALLEST = {"model.dim": 64}  # other sizes do not fall below 32
 
@@ -129,7 +135,7 @@ def on_scenes(config: RunConfig) -> RunConfig:
     along a cosine, and a hinge with the hardest negatives sums over them for the first half (measured on VSE++).
     """
     features = FeatureConfig(backbone=SmallBackbone.Config())
-    return _moved(config, Scenes.Config(), features, 1, {"optim.lr": 10 * config.optim.lr}, warmup=8)
+    return _moved(config, Scenes.Config(), features, "", 1, {"optim.lr": 10 * config.optim.lr}, warmup=8)
 
 
 def on_few_scenes(config: RunConfig) -> RunConfig:
@@ -141,15 +147,22 @@ def on_few_scenes(config: RunConfig) -> RunConfig:
 
 
 def on_photographs(config: RunConfig) -> RunConfig:
-    """A published configuration on Flickr8k, or a part of it, with a MobileNetV2: as on scenes, five times the rate."""
+    """A published configuration on Flickr8k, or a part of it, with a MobileNetV2: as on scenes, five times the rate.
+
+    Against overfitting, words start from vectors of the training captions, and families that have dropout use it.
+    """
     features = FeatureConfig(backbone=TorchvisionBackbone.Config(arch="mobilenet_v2"))
-    return _moved(config, Karpathy.Config(), features, 2, {"optim.lr": 5 * config.optim.lr}, warmup=5)
+    changes = {"optim.lr": 5 * config.optim.lr}
+    if hasattr(config.model, "dropout"):
+        changes["model.dropout"] = DROPOUT
+    return _moved(config, Karpathy.Config(), features, OWN_CAPTIONS, 2, changes, warmup=5)
 
 
 def _moved(
     config: RunConfig,
     data: ComponentConfig,
     features: FeatureConfig,
+    word_vectors: str,
     min_count: int,
     changes: Mapping[str, object],
     warmup: int,
@@ -163,10 +176,13 @@ def _moved(
     if {"warmup", "hinge"} <= keys and config.objective.hinge == "hardest":  # type: ignore[attr-defined]  # it has one
         changes["objective.warmup"] = warmup
     needs = registry.component("family", registry.name_of("family", config.model)).requires(config.model)
-    text = TextConfig(parser=config.text.parser, sentence=config.text.sentence, min_count=min_count)
-    moved = replace(
-        config, data=data, features=features, text=replace(text, word_vectors="captions" if needs.sentence else "")
+    text = TextConfig(
+        parser=config.text.parser,
+        sentence=config.text.sentence,
+        min_count=min_count,
+        word_vectors="" if needs.states else OWN_CAPTIONS if needs.sentence else word_vectors,
     )
+    moved = replace(config, data=data, features=features, text=text)
     return override(small(moved, epochs=15), changes)
 
 

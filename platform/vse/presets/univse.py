@@ -7,7 +7,7 @@ from vse.config import override
 from vse.data.sources.karpathy import Karpathy
 from vse.models.univse import UniVSE
 from vse.objectives.univse import UniVSELoss
-from vse.presets.catalogue import TINY, Changes, ablates, register_preset
+from vse.presets.catalogue import DROPOUT, TINY, Changes, ablates, register_preset
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k, vsepp_scenes
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
@@ -79,7 +79,7 @@ def univse_flickr8k() -> RunConfig:
     """UniVSE on Flickr8k (or a part of it) with a MobileNetV2; sizes and schedule are ours."""
     return replace(
         vsepp_flickr8k(),
-        model=UniVSE.Config(dim=256, basic_dim=300),
+        model=UniVSE.Config(dim=256, dropout=DROPOUT),
         objective=UniVSELoss.Config(warmup=5, temperature=0.1),
     )
 

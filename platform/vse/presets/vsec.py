@@ -52,4 +52,4 @@ def vsec_relation() -> Changes:
 @register_preset()
 def vsec_flickr8k() -> RunConfig:
     """VSE-C on Flickr8k, or a part of it, with a MobileNetV2. Sizes and schedule are our choice."""
-    return replace(vsepp_flickr8k(), model=VSEC.Config(dim=256, word_dim=100), objective=VSECLoss.Config(warmup=5))
+    return replace(vsepp_flickr8k(), model=VSEC.Config(dim=256), objective=VSECLoss.Config(warmup=5))
