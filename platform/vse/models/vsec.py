@@ -14,9 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vse.config import knob
-from vse.models.encoders import PooledEncoder, WordTable, distinct, unit
+from vse.models.encoders import WORDS, PooledEncoder, WordTable, distinct, unit
 from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.models.gru import PrefixGRU, reversed_rows
+from vse.models.noise import KeyedDropout, word_keys
 from vse.models.word_states import EncodedWords
 from vse.registry import ComponentConfig, register
 
@@ -44,6 +45,7 @@ class VSEC(Family):
             "words", "fixed part of a word: its given vector, or its state of text.encoder", choices=("words", "states")
         )
         word_dim: int = knob(100, "dimension of the learned part of a word's vector", low=1)
+        dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "VSEC.Config") -> Inputs:
@@ -52,8 +54,9 @@ class VSEC(Family):
 
     def __init__(self, config: "VSEC.Config", context: Context, scale: str = "standardize") -> None:
         super().__init__(config)
-        self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale)
+        self.image = PooledEncoder(context.feature_dims["pooled"], config.dim, scale, config.dropout)
         self.words = GroundedWords(context, config.word_dim)
+        self.dropout = KeyedDropout(config.dropout, WORDS)
         self.encoded = EncodedWords(context.sentence_dim) if config.text == "states" else None
         word_dim, half = self.words.dim + (self.encoded.dim if self.encoded else 0), config.dim // 2
         self.forward_gru = PrefixGRU(word_dim, config.dim - half)
@@ -88,7 +91,8 @@ class VSEC(Family):
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""
-        return {"images": self.image(batch["pooled"].to(self.words.learned.weight.dtype))}
+        features = batch["pooled"].to(self.words.learned.weight.dtype)
+        return {"images": self.image(features, draw=batch.get("draw"))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the last states of both directions."""
@@ -96,13 +100,18 @@ class VSEC(Family):
 
     def _encode(self, batch: Batch) -> Float[Tensor, "batch dim"]:
         if self.encoded is None:
-            table, local = self.words.rows(batch)
+            words, (local,) = distinct(batch["tokens"])
+            table = self._vectors(words)
         else:
             states, local = self.encoded.rows(batch)
-            table = torch.cat([states, self.words(F.pad(batch["tokens"].flatten(), (1, 0)))], dim=1)
+            table = torch.cat([states, self._vectors(F.pad(batch["tokens"].flatten(), (1, 0)))], dim=1)
         forward = self.forward_gru(table, local, batch["lengths"])
         backward = self.backward_gru(table, reversed_rows(local, batch["lengths"]), batch["lengths"])
         return unit(torch.cat([forward, backward], dim=1))
+
+    def _vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
+        """Vectors of words; in training a part of them is dropped, the same for a word wherever it occurs."""
+        return self.dropout(self.words(words), word_keys(words))
 
 
 def _longer(rows: Tensor, time: int) -> Tensor:
@@ -138,8 +147,3 @@ class GroundedWords(nn.Module):
     def forward(self, words: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch dim"]:
         learned = self.learned(words)
         return learned if self.fixed is None else torch.cat([self.fixed(words), learned], dim=-1)
-
-    def rows(self, batch: Batch) -> tuple[Float[Tensor, "words dim"], Int[Tensor, "batch time"]]:
-        """Vectors of the distinct words of a batch, and the row numbers of every caption."""
-        words, (tokens,) = distinct(batch["tokens"])
-        return self(words), tokens

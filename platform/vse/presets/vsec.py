@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vse.models.vsec import VSEC
 from vse.objectives.vsec import VSECLoss
-from vse.presets.catalogue import Changes, ablates, register_preset
+from vse.presets.catalogue import DROPOUT, Changes, ablates, register_preset
 from vse.presets.vsepp import vsepp_coco, vsepp_flickr8k
 from vse.training.config import OptimConfig, RunConfig
 
@@ -52,4 +52,4 @@ def vsec_relation() -> Changes:
 @register_preset()
 def vsec_flickr8k() -> RunConfig:
     """VSE-C on Flickr8k, or a part of it, with a MobileNetV2. Sizes and schedule are our choice."""
-    return replace(vsepp_flickr8k(), model=VSEC.Config(dim=256), objective=VSECLoss.Config(warmup=5))
+    return replace(vsepp_flickr8k(), model=VSEC.Config(dim=256, dropout=DROPOUT), objective=VSECLoss.Config(warmup=5))

@@ -37,12 +37,16 @@ def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
     digits = fingerprint([caption_vectors_fingerprint(texts), list(words)])
     vocabulary = sorted({word for text in texts for word in token_words(text)})
     if len(vocabulary) < 3:
-        raise InputError("text.word_vectors=captions: the training captions have fewer than three different words")
+        raise InputError(
+            "text.word_vectors=captions: the training captions have fewer than three different words; an empty "
+            "text.word_vectors= learns vectors from scratch"
+        )
     information = positive_information(cooccurrences(texts, vocabulary))
     if not information.count_nonzero():  # ARPACK has no eigenvectors of nothing
         raise InputError(
             "text.word_vectors=captions: no two words occur in one training caption more often than by chance (is "
-            "each a single word?), so vectors cannot be made; name a file of vectors instead, text.word_vectors=FILE"
+            "each a single word?), so vectors cannot be made; name a file, text.word_vectors=FILE, or learn vectors "
+            "from scratch, text.word_vectors="
         )
     rows = factors(information, DIM)
     place = {word: k for k, word in enumerate(vocabulary)}

@@ -49,6 +49,19 @@ def test_adversaries_are_encoded_like_captions():
             torch.testing.assert_close(encoded["contrast"][row, k], family.encode_captions(alone)["captions"][0])
 
 
+def test_dropout_hides_the_same_part_of_a_word_in_a_caption_and_its_adversaries():
+    family = make_family("vsec", DATA.context, dropout=0.5)
+    batch = _batch(family)
+    whole, off = family.eval()(batch)["captions"], family.train()
+    torch.manual_seed(5)
+    dropped = off(batch)
+    assert not torch.isclose(dropped["captions"], whole).all(1).any()
+    own = batch | {"contrast": batch["tokens"][:, None], "contrast_lengths": batch["lengths"][:, None]}
+    torch.testing.assert_close(off(own)["contrast"][:, 0], dropped["captions"])
+    images = make_family("vsec", DATA.context, dropout=0.5).train()(batch)["images"]
+    assert not torch.equal(images, family.eval()(batch)["images"])
+
+
 def test_without_adversaries_in_the_batch_it_is_a_plain_family():
     family = make_family("vsec", DATA.context)
     batch = {k: v for k, v in _batch(family).items() if not k.startswith("contrast")}
