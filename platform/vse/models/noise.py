@@ -6,6 +6,7 @@ workers would not drop the units that one worker drops.
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int
@@ -17,16 +18,24 @@ _FIRST = 0xBF58476D1CE4E5B9 - 2**64
 _SECOND = 0x94D049BB133111EB - 2**64
 
 
+_AT_ONCE = 2**16  # numbers drawn together on a CPU, whose cache holds what comes between key and number
+
+
 def _shift(z: Tensor, places: int) -> Tensor:
     """Right shift without the sign."""
-    return (z >> places) & ((1 << (64 - places)) - 1)
+    shifted = z >> places
+    shifted &= (1 << (64 - places)) - 1
+    return shifted
 
 
 def _mix(values: Tensor) -> Tensor:
     z = values + _GAMMA
-    z = (z ^ _shift(z, 30)) * _FIRST
-    z = (z ^ _shift(z, 27)) * _SECOND
-    return z ^ _shift(z, 31)
+    z ^= _shift(z, 30)
+    z *= _FIRST
+    z ^= _shift(z, 27)
+    z *= _SECOND
+    z ^= _shift(z, 31)
+    return z
 
 
 def keys(seed: int, ids: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
@@ -46,9 +55,23 @@ def uniform(draw: Int[Tensor, " batch"], num: int, stream: int = 0) -> Float[Ten
     Returns:
         Draws of shape (batch, num).
     """
+    numbers = torch.empty(len(draw), num, dtype=torch.float64, device=draw.device)
+    for rows, columns, bits in _blocks(draw, num, stream):
+        numbers[rows, columns] = bits
+    return numbers.mul_(2.0**-53)
+
+
+def _blocks(draw: Tensor, num: int, stream: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """(rows, columns, 53 random bits of each number there): all at once on a GPU, by blocks of `_AT_ONCE` on a CPU."""
     assert 0 <= stream < 1000
-    slots = torch.arange(1, num + 1, device=draw.device) * _SLOT
-    return _shift(_mix(_mix(draw + stream)[:, None] + slots), 11).double() * 2.0**-53
+    first, slots = _mix(draw + stream)[:, None], torch.arange(1, num + 1, device=draw.device) * _SLOT
+    on_cpu = draw.device.type == "cpu"
+    width = max(1, min(num, _AT_ONCE) if on_cpu else num)
+    height = max(1, _AT_ONCE // width if on_cpu else len(draw))
+    for top in range(0, len(draw), height):
+        for left in range(0, num, width):
+            rows, columns = slice(top, top + height), slice(left, left + width)
+            yield rows, columns, _shift(_mix(first[rows] + slots[columns]), 11)
 
 
 def normal(draw: Int[Tensor, " batch"], num: int, stream: int = 0) -> Float[Tensor, "batch num"]:
@@ -80,8 +103,11 @@ class KeyedDropout(nn.Module):
         if not self.training or not self.p:
             return rows
         assert row_keys is not None, "dropout in training needs the keys of the rows"
-        drawn = uniform(row_keys, rows[0].numel() if len(rows) else 0, self.stream)
-        return rows * ((drawn >= self.p).to(rows.dtype) / (1 - self.p)).view(rows.shape)
+        kept = torch.empty(len(rows), rows[0].numel() if len(rows) else 0, dtype=torch.bool, device=rows.device)
+        least = math.ceil(self.p * 2**53)  # bits below it are those of numbers below p
+        for part, columns, bits in _blocks(row_keys, kept.shape[1], self.stream):
+            torch.ge(bits, least, out=kept[part, columns])
+        return rows * (kept.to(rows.dtype) / (1 - self.p)).view(rows.shape)
 
 
 def word_keys(words: Int[Tensor, " words"]) -> Int[Tensor, " words"]:

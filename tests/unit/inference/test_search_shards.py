@@ -81,16 +81,11 @@ def search_shards_of(place: Workspace, options: SearchOptions, patch: pytest.Mon
     return results
 
 
-def test_short_searches_and_vectors_stay_in_this_process(
+def test_a_short_search_stays_in_this_process(
     place: Workspace, options: SearchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A sentence on 27 images takes no cluster, and neither do many for a family with one vector an item."""
     monkeypatch.setattr(search_shards, "computed_on_cluster", lambda *_, **__: pytest.fail("sent away"))
     assert len(search(place, options).answers) == len(SENTENCES)
-    monkeypatch.setattr(shards, "FROM_PAIRS", 1)
-    config = override(preset("vsepp_small"), SIZES | {"train.epochs": 1})
-    run = run_training(config, place).run
-    assert len(search(place, SearchOptions(run=run, text=SENTENCES)).answers) == len(SENTENCES)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vse.models.noise import KeyedDropout, word_keys
+from vse.models.noise import KeyedDropout, uniform, word_keys
 
 
 def test_rate_scale_and_gradient():
@@ -24,6 +24,15 @@ def test_a_row_keeps_its_mask_in_any_company():
     assert torch.equal(dropout(rows, keys)[order], dropout(rows[order], keys[order]))
     assert not torch.equal(dropout(rows, keys), KeyedDropout(0.5, 3)(rows, keys))
     assert dropout(rows[:0], keys[:0]).shape == (0, 6)
+
+
+@pytest.mark.parametrize("shape", [(3, 70_001), (40, 4_000), (1, 1), (5, 0)])
+@pytest.mark.parametrize("p", [0.5, 0.3, 1e-9])
+def test_a_unit_is_dropped_where_its_uniform_number_is_below_p(shape: tuple[int, int], p: float) -> None:
+    """In blocks or not: the third and fourth shapes are one, the others several."""
+    draw = torch.randint(-(2**62), 2**62, shape[:1])
+    kept = uniform(draw, shape[1], 5) >= p
+    assert torch.equal(KeyedDropout(p, 5)(torch.ones(shape), draw), kept.float() / (1 - p))
 
 
 def test_words_keep_their_mask_for_a_step_and_no_longer():
