@@ -68,7 +68,12 @@ def names(kind: str) -> tuple[str, ...]:
 
 
 def component(kind: str, name: str, key: str = "") -> Any:
-    """The class registered as `name`; a user chooses it by `key`.
+    """The class registered under a name.
+
+    Args:
+        kind: kind of the component, such as `family`.
+        name: its name, as the user gave it.
+        key: configuration key that names it, for messages; empty for `kind`.
 
     Raises:
         UnknownError: no component has the name; it lists the names.

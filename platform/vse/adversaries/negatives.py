@@ -100,7 +100,17 @@ class NegativeSampler:
         return ids if self._spelling is None else self._spelling[ids]
 
     def objects(self, words: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
-        """Nouns (batch, M, nouns) for objects (batch, M)."""
+        """Draw negative nouns for the objects of captions.
+
+        Args:
+            words: (batch, M), the noun of each object; 0 is padding, which gets no negatives.
+            samples: (batch,), numbers of the captions, which key the draws.
+            images: (batch,), the image of each caption, whose mentioned nouns are never drawn.
+            epoch: another epoch gives other draws.
+
+        Returns:
+            Nouns of shape (batch, M, nouns); 0 for a missing draw.
+        """
         mentioned = self.mentions.objects.pad(images)[0]
         return self._draw(
             self.pools.nouns, self.spelled(words), mentioned[:, None], "noun", samples, epoch, self.counts.nouns
@@ -109,14 +119,35 @@ class NegativeSampler:
     def attributes(
         self, pairs: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """For pairs (batch, M, 2): adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns)."""
+        """Draw negatives for attribute-noun pairs: other adjectives for the noun, and other nouns for the adjective.
+
+        Args:
+            pairs: (batch, M, 2), adjective and noun; zeros are padding.
+            samples: (batch,), numbers of the captions, which key the draws.
+            images: (batch,), the image of each caption, whose mentioned pairs are never formed.
+            epoch: another epoch gives other draws.
+
+        Returns:
+            Adjectives (batch, M, attribute_words) and nouns (batch, M, attribute_nouns); 0 for a missing draw.
+        """
         mentioned = self.mentions.attributes.pad(images)[0]
         words = self._replace(self.pools.attributes, pairs, mentioned, 0, "adjective", samples, epoch)
         nouns = self._replace(self.pools.nouns, pairs, mentioned, 1, "adjective's noun", samples, epoch)
         return words, nouns
 
     def relations(self, triples: np.ndarray, samples: np.ndarray, images: np.ndarray, epoch: int) -> np.ndarray:
-        """For triples (batch, M, 3), (batch, M, K, 3): first other relation words, then subjects, then objects."""
+        """Draw negative triples, each with one word of a relational triple replaced.
+
+        Args:
+            triples: (batch, M, 3), subject, relation word and object; zeros are padding.
+            samples: (batch,), numbers of the captions, which key the draws.
+            images: (batch,), the image of each caption, whose mentioned triples are never formed.
+            epoch: another epoch gives other draws.
+
+        Returns:
+            Triples (batch, M, K, 3) with another relation word, then with another subject, then with another object. K
+            is the sum of the three counts; a missing draw is a triple of zeros.
+        """
         mentioned = self.mentions.relations.pad(images)[0]
         drawn = []
         for slot, pool, purpose in (

@@ -74,9 +74,16 @@ class Cells:
 
 
 def draw_cells(seed: int, split: str, indices: range, drawing: str = "plain", grounds: float = 0.0) -> Cells:
-    """Scenes of a split by seed and index; a share `grounds` of them stands on another ground.
+    """Render scenes of a split by seed and index, with the labels of their cells.
 
     All plain grounds are light. A network trained on light grounds only takes dark ground for objects.
+
+    Args:
+        seed: Seed of the scenes and of their grounds.
+        split: Split of the scenes; `pretrain` for training.
+        indices: Numbers of the scenes in the split.
+        drawing: How nouns are drawn, `plain` or `second`.
+        grounds: Probability, for each scene, of a ground with another brightness and tint.
     """
     pixels = np.empty((len(indices), SIZE, SIZE, 3), np.uint8)
     labels = {kind: np.empty((len(indices), GRID, GRID), np.int64) for kind in CELL_LABELS}

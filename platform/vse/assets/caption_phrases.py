@@ -74,7 +74,13 @@ class Phrases:
         return Node(form, lemma, "NOUN", "NNS" if plural else "NN")
 
     def phrase(self, nouns: tuple[str, ...] = W.NOUNS, depth: int = 1, modify: float = 0.4) -> Node:
-        """A noun phrase: determiner or number, adjectives, compound, noun; sometimes a phrase with "of" around it."""
+        """A noun phrase: determiner or number, adjectives, compound, noun; sometimes a phrase with "of" around it.
+
+        Args:
+            nouns: Lemmas that the noun is drawn from.
+            depth: 0 for a phrase without an "of" phrase around it.
+            modify: Probability that the noun has a modifier, such as an adjective.
+        """
         if depth and self.chance(0.08):
             head = self.determined(self.noun(self.random.choice(W.QUANTITIES), self.chance(0.15)), 0.15)
             inner = self.determined(self.noun(self.random.choice(nouns), True), modify, bare=True)
@@ -86,6 +92,13 @@ class Phrases:
         return self.determined(self.noun(self.random.choice(nouns), self.chance(0.25)), modify)
 
     def determined(self, noun: Node, modify: float, bare: bool = False) -> Node:
+        """Add to a noun what stands before it: compounds, modifiers, and a determiner, a possessor or a number.
+
+        Args:
+            noun: The head of the phrase; it is changed and returned.
+            modify: Probability of a modifier.
+            bare: Whether the phrase mostly has no determiner, as a plural after "of".
+        """
         plural = noun.tag == "NNS"
         if self.chance(0.15):
             first = self.random.choice(W.COMPOUNDS if self.chance(0.7) else W.NOUNS)
@@ -177,6 +190,13 @@ class Phrases:
         return Node(word, word, "ADJ", "JJ")
 
     def coordinated(self, nouns: tuple[str, ...], share: float, modify: float = 0.4) -> Node:
+        """A noun phrase, sometimes joined with one or two others by a comma and "and".
+
+        Args:
+            nouns: Lemmas that all nouns are drawn from.
+            share: Probability that other phrases follow.
+            modify: Probability that a noun has a modifier.
+        """
         head = self.phrase(nouns, modify=modify)
         if self.chance(share):
             if self.chance(0.2):

@@ -53,9 +53,19 @@ class TrainingConfig:
 
 
 def train(treebank: Path, output: Path, config: TrainingConfig, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Train on `treebank`/*-train.conllu.gz, keep the averaged weights of the last epoch in the folder `output`.
+    """Train on a treebank and keep the averaged weights of the last epoch.
 
-    Returns sizes and accuracies on dev and test (shares of one). Raises InputError if the treebank is missing.
+    Args:
+        treebank: Folder with the files `*-train.conllu`, `*-dev.conllu` and `*-test.conllu`, each perhaps with `.gz`.
+        output: Folder of the trained pipeline; an older one is replaced.
+        config: Settings of the training.
+        say: Called with a line on the accuracies on dev after each epoch.
+
+    Returns:
+        Size in bytes, duration in seconds, and accuracies on dev and test (shares of one).
+
+    Raises:
+        InputError: The treebank is missing.
     """
     splits = {name: read_conllu(path) for name, path in treebank_files(treebank).items()}
     learn = splits["train"][: config.num_sentences]
@@ -228,7 +238,13 @@ def evaluate(nlp: Language, sentences: Iterable[Sentence]) -> dict[str, float]:
 
 
 def save(nlp: Language, table: LemmaTable, output: Path) -> None:
-    """Write the pipeline and `table`; with the strings of labels and of the language only, since words are hashed."""
+    """Write the pipeline and its lemmas.
+
+    Args:
+        nlp: The pipeline. Only the strings of its labels and of the language are written, since words are hashed.
+        table: The lemmas of the training sentences.
+        output: Folder that is written, in place of an older one.
+    """
     building = output.with_name(f"{output.name}.partial")
     shutil.rmtree(building, ignore_errors=True)
     nlp.to_disk(building, exclude=["vocab"])

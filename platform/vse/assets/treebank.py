@@ -83,9 +83,13 @@ def _sentence(numbered: list[tuple[int, list[str]]], path: Path) -> Sentence:
 
 
 def vary(sentence: Sentence, random: Random, lower: float, no_stop: float) -> Sentence:
-    """`sentence` in lower case with probability `lower`, without its full stop with probability `no_stop`.
+    """A sentence written as captions often are and treebanks hardly ever: in lower case, without its full stop.
 
-    Captions are often written so, treebanks hardly ever.
+    Args:
+        sentence: The sentence of the treebank.
+        random: Stream of the two draws.
+        lower: Probability of lower case.
+        no_stop: Probability that the full stop is left out.
     """
     last = len(sentence.words) - 1
     without_stop = random.random() < no_stop
@@ -97,7 +101,13 @@ def vary(sentence: Sentence, random: Random, lower: float, no_stop: float) -> Se
 
 
 def group(sentences: Iterable[Sentence], random: Random, share: float) -> Iterator[Sentence]:
-    """Sentences in order, a `share` of them joined to the one before, so that sentence ends are learnt as well."""
+    """Sentences in order, some of them joined to the one before, so that the parser learns sentence ends as well.
+
+    Args:
+        sentences: Sentences of the treebank.
+        random: Stream of the draws, one for each sentence but the first.
+        share: Probability that a sentence is joined to the one before.
+    """
     pending: Sentence | None = None
     for sentence in sentences:
         if pending is not None and random.random() < share:

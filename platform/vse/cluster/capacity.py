@@ -66,7 +66,13 @@ class Capacity:
         return {"CPU": chosen._most(lambda kind: kind.cpus), "GPU": chosen._most(lambda kind: kind.gpus)}
 
     def room(self, cpus: float, gpus: float = 0.0, labels: Mapping[str, str] | None = None) -> int:
-        """How many workers fit that need `cpus` CPUs and `gpus` GPUs of one node each."""
+        """How many equal workers fit at the same time, each of them on one node.
+
+        Args:
+            cpus: CPUs of a worker.
+            gpus: GPUs of a worker.
+            labels: labels that a worker's node must carry; None for any node.
+        """
         return int(self._most(lambda kind: kind.holds(cpus, gpus) if kind.has(labels) else 0))
 
     def groups(

@@ -50,6 +50,11 @@ def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterato
 
     Only a signal interrupts calls that wait inside Ray, so the process gets the SIGTERM that ends jobs. A process
     without a handler would die of that and logs a warning instead.
+
+    Args:
+        raylet: socket of the raylet on this machine.
+        every: seconds between checks.
+        grace: seconds in which the job may fail by itself.
     """
     over, lost = threading.Event(), threading.Event()
 

@@ -37,6 +37,11 @@ def logs_of(workspace: str, session: str, host: str) -> Folder:
     """logs/<session>/<host> in the workspace: what Ray wrote on a node.
 
     This process runs on every node next to Ray, so it does without `Workspace`, which would import torch.
+
+    Args:
+        workspace: URI of the workspace.
+        session: name of the folder of Ray's session.
+        host: host name of the node.
     """
     return Folder.open(workspace).child("logs", session, host)
 
@@ -77,10 +82,15 @@ def copy_logs(session: Path, folder: Folder, copied: dict[str, CopiedFile], *, n
 
 
 def follow(workspace: str, ray: Path = RAY, every: float = EVERY) -> None:
-    """Copy to `logs/<session>/<host>` in the workspace until this node's Ray ends or SIGTERM arrives, then once more.
+    """Copy the logs of this node until its Ray ends or SIGTERM arrives, then once more.
 
     All processes get SIGTERM when the machine ends, and SIGKILL 90 seconds later by systemd's defaults. SIGTERM is
     handled between copies, so no copy is cut short.
+
+    Args:
+        workspace: URI of the workspace; logs go to the folder of `logs_of`.
+        ray: folder of Ray's sessions on this node.
+        every: seconds between copies.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     session = session_of(ray)

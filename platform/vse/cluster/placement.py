@@ -82,7 +82,23 @@ def check_room(
     decoders: int = 0,
     key: str = "workers",
 ) -> Capacity:
-    """The result of `capacity`, after the checks of `preflight` that need no workspace."""
+    """Check whether workers fit, without a workspace and before any Ray process starts.
+
+    Args:
+        config: options of Ray; they say whether this machine or a cluster is meant.
+        workers: number of workers at the same time.
+        cpus_per_worker: CPUs of each.
+        gpus_per_worker: GPUs of each; 0 on a cluster with GPUs logs a warning.
+        labels: labels that the nodes of workers must carry; None for any node.
+        decoders: tasks of one CPU each for a worker; one of them must fit next to the workers.
+        key: the configuration key of `workers`, for messages.
+
+    Returns:
+        The result of `capacity`.
+
+    Raises:
+        InputError: naming `key`, `gpus_per_worker`, `threads` or `decoders`, and what there is.
+    """
     prefix = key.removesuffix("workers")
     check_gpus(workers, gpus_per_worker, prefix)
     is_local = cluster_address(config) is None

@@ -32,12 +32,24 @@ class EntryError(Exception):
 
 
 def bytes_uri(file: str, start: int, stop: int) -> str:
-    """The address of the bytes from `start` up to `stop` of a file."""
+    """The address of some bytes of a file.
+
+    Args:
+        file: path or address of the file.
+        start: offset of the first byte.
+        stop: offset behind the last byte.
+    """
     return f"{file}#bytes={start}:{stop}"
 
 
 def row_uri(file: str, row: int, column: str) -> str:
-    """The address of a cell of a Parquet or Arrow file."""
+    """The address of a cell of a Parquet or Arrow file.
+
+    Args:
+        file: path or address of the file.
+        row: number of the row in the whole file, from 0.
+        column: name of the column.
+    """
     return f"{file}#row={row}&column={column}"
 
 

@@ -20,7 +20,14 @@ def mix(values: np.ndarray) -> np.ndarray:
 
 
 def keys(seed: int, epoch: int, purpose: str, samples: np.ndarray) -> np.ndarray:
-    """One 64-bit key for each sample number, shape of `samples`."""
+    """One 64-bit key for each sample, in the shape of `samples`.
+
+    Args:
+        seed: seed of the run; at least 0.
+        epoch: number of the epoch; 0 for draws that stay the same.
+        purpose: what the draws are for; another text gives independent keys.
+        samples: numbers of the samples, such as caption numbers.
+    """
     head = np.array([seed, epoch, zlib.crc32(purpose.encode())], dtype=np.uint64)
     state = np.zeros(1, dtype=np.uint64)
     for word in head:
@@ -29,7 +36,13 @@ def keys(seed: int, epoch: int, purpose: str, samples: np.ndarray) -> np.ndarray
 
 
 def redrawn(seed: int, purpose: str, number: int) -> int:
-    """The seed of the `number`-th other sequence of draws that belongs to a seed; 0 is its own."""
+    """The seed of another sequence of draws that belongs to a seed.
+
+    Args:
+        seed: the seed itself.
+        purpose: what the draws are for.
+        number: which of the sequences; 0 gives `seed`.
+    """
     return int(keys(seed, number, f"redrawn {purpose}", np.zeros(1, dtype=np.int64))[0]) if number else seed
 
 
@@ -45,5 +58,12 @@ def uniform(base: np.ndarray, num: int) -> np.ndarray:
 
 
 def permutation(seed: int, epoch: int, purpose: str, num: int) -> np.ndarray:
-    """A permutation of range(num), the same on every machine."""
+    """A permutation of range(num), the same on every machine.
+
+    Args:
+        seed: seed of the run.
+        epoch: number of the epoch; another one gives another order.
+        purpose: what the order is for; another text gives an independent order.
+        num: number of items.
+    """
     return np.argsort(keys(seed, epoch, purpose, np.arange(num)), kind="stable")

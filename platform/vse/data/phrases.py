@@ -82,7 +82,14 @@ def jittered(
 def positives(
     phrase: Phrase, proposals: Float[np.ndarray, "proposals 4"], least: float, most: int
 ) -> Float[np.ndarray, "positives 4"]:
-    """The proposals that overlap a phrase's box by `least`, the best ones first, at most `most` (0: all)."""
+    """The proposals that overlap a phrase's box, the best ones first.
+
+    Args:
+        phrase: The phrase; its box is the smallest one around all of its boxes.
+        proposals: Boxes of the image, in the units of the phrase's box.
+        least: Intersection over union that a positive needs.
+        most: Positives at most; 0 for all.
+    """
     overlap = iou(phrase.box[None], proposals)[0]
     order = np.argsort(-overlap, kind="stable")
     chosen = order[overlap[order] >= least]
@@ -92,7 +99,13 @@ def positives(
 def background(
     phrases: Iterable[Phrase], proposals: Float[np.ndarray, "proposals 4"], below: float
 ) -> Float[np.ndarray, "others 4"]:
-    """The proposals that overlap no phrase's box by as much as `below`."""
+    """The proposals that overlap no phrase's box.
+
+    Args:
+        phrases: The phrases of the image, at least one.
+        proposals: Boxes of the image.
+        below: Intersection over union with every phrase's box must be smaller than this.
+    """
     boxes = np.stack([phrase.box for phrase in phrases])
     return proposals[iou(proposals, boxes).max(axis=1) < below] if len(proposals) else proposals
 

@@ -175,6 +175,11 @@ def texts_in(value: Any, where: str) -> list[str | None]:
 def optional_id(item: Mapping[str, Any], key: str, where: str) -> str | None:
     """An id as text: "7" for 7, "7" and 7.0. None if the key is absent, null or NaN.
 
+    Args:
+        item: an object of a JSON file or a row of a table.
+        key: the key of the id.
+        where: file and entry, for messages.
+
     Raises:
         InputError: the value is neither text nor a whole number.
     """

@@ -22,8 +22,15 @@ _NUMBERED = re.compile(r"\s*(\d+)\s+(\S.*)", re.DOTALL)
 def delimited(text: str, path: str, chooser: Chooser) -> Listing:
     """The rows of a text with separated fields. The header, or the first row, decides the separator.
 
-    Blank lines, lines of comments, which begin with `# `, and a line `sep=` before it are skipped. Raises InputError if
-    no separator gives the columns image and caption.
+    Blank lines, lines of comments, which begin with `# `, and a line `sep=` before it are skipped.
+
+    Args:
+        text: the content of the file.
+        path: the file, for messages.
+        chooser: recognises the header by its columns. If it names a column, the file must have a header.
+
+    Raises:
+        InputError: no separator gives the columns image and caption.
     """
     start, lines, separators, comments = _beginning(text)
     if not lines:
@@ -106,7 +113,16 @@ _CAPTIONS = "captions"
 
 
 def json_table(text: str, path: str, chooser: Chooser) -> Listing:
-    """The rows of a text that begins like JSON. Raises InputError naming the line or entry that is no row."""
+    """The rows of a text that begins like JSON: one object per line, a list of objects, or one object around them.
+
+    Args:
+        text: the content of the file.
+        path: the file, for messages.
+        chooser: recognises the columns of an object that holds the whole table.
+
+    Raises:
+        InputError: naming the line or entry that is no row.
+    """
     if text.lstrip().startswith("{"):
         whole = _object(text, path)
         return _lines(text, path) if whole is None else _of_object(whole, path, chooser)

@@ -145,7 +145,17 @@ class Editor:
         return Change((self.over(*span, phrase),), f"relation {triple.word} becomes {entry.word}", (entry.word,))
 
     def replace_noun(self, index: int, entry: NounEntry, part: str) -> Change | None:
-        """The noun at `index`, which is the `part` of its caption or triple, becomes another one of the same number."""
+        """Replace a noun with another one of the same number.
+
+        Args:
+            index: token of the noun; a compound before it is replaced with it.
+            entry: the new noun.
+            part: what the noun is in its caption or triple ("object", "subject"), for the reason of the change.
+
+        Returns:
+            The edits, or None if the entry does not fit: it has no form in this number or does not go with the
+            determiner, or the old noun is the first part of a hyphenated word.
+        """
         form = entry.plural if is_plural(self.parse, index) else entry.singular
         if form is None or self.text[self.parse[index].end :].startswith("-"):
             return None
@@ -167,7 +177,13 @@ class Editor:
         return bool(after) and (after in "'\u2019-" or after.isalnum())
 
     def over(self, first: int, last: int, words: str) -> Edit:
-        """Tokens [first, last) are replaced by `words`, with a capital if the first of them has one."""
+        """An edit that replaces consecutive tokens, with a capital if the first of them has one.
+
+        Args:
+            first: position of the first token that is replaced.
+            last: position behind the last one.
+            words: the new text.
+        """
         start, end = self.parse[first].start, self.parse[last - 1].end
         return Edit(start, end, _capital(words) if self.text[start : start + 1].isupper() else words)
 

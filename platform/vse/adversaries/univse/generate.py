@@ -60,7 +60,15 @@ class Adversary:
 
     @classmethod
     def of(cls, caption: ParsedCaption, attack: str, words: str, number: int, change: Change) -> "Adversary":
-        """A change of a caption as the `number`th adversary of it under an attack."""
+        """A change of a caption as one of its adversaries.
+
+        Args:
+            caption: the caption that the change was drawn for.
+            attack: name of the attack that made the change.
+            words: kind of the words that go in, as of the field `words`.
+            number: which adversary of the caption under this attack it is, from 0.
+            change: the edits, their reason and the new words.
+        """
         return cls(
             caption_id=caption.id,
             attack=attack,
@@ -103,14 +111,22 @@ def generate(
 ) -> Iterator[Adversary]:
     """Up to `per_caption` adversaries of each attack for every caption of a split, in the order of the captions.
 
-    All captions of an image must be given together, since what any of them mentions is not irrelevant. An adversary
-    never reads like a caption of its image or like another adversary of the caption under the same attack, and is
-    dropped when `is_true` says that it holds. Without `is_true`, attributes and relations of the image's other captions
-    are avoided too, and only what `attack_care` lets pass is drawn; with it, B.2 is followed, and truth decides.
-    Nothing is dropped with `unsure` as a judge. With `published` as words everything is as B.2 prints it (see
-    `PrintedEditor`), whatever is true.
-
+    An adversary never reads like a caption of its image or like another adversary of the caption under the same attack.
     Draws depend on (seed, split, caption id, attack, words, number) only.
+
+    Args:
+        captions: captions with their parses. All captions of an image must be given together, since what any of them
+            mentions is not irrelevant.
+        pools: words that may go in.
+        seed: seed of the draws.
+        split: name of the split, part of the key of every draw.
+        attacks: names of attacks; None for all.
+        words: the pool that the words come from, `shared` or `disjoint`. With `published`, they are the shared ones and
+            everything is as B.2 prints it (see `PrintedEditor`), whatever is true.
+        per_caption: adversaries of a caption under one attack.
+        is_true: drops an adversary that it says is true of the image; B.2 is then followed. Nothing is dropped with
+            `unsure`. With None, attributes and relations of the image's other captions are avoided too, and only what
+            `attack_care` lets pass is drawn.
     """
     rows = list(captions)
     by_image: dict[str, list[ParsedCaption]] = defaultdict(list)
@@ -216,7 +232,15 @@ def from_json_lines(data: bytes, where: str = "adversaries") -> tuple[Adversary,
 def manifest(
     adversaries: Sequence[Adversary], num_captions: int, *, seed: int, split: str, pools: WordPools
 ) -> dict[str, Any]:
-    """What a file of adversaries holds: numbers per attack and kind of words, and what they were made from."""
+    """What a file of adversaries holds: numbers per attack and kind of words, and what they were made from.
+
+    Args:
+        adversaries: all adversaries of the file.
+        num_captions: captions of the split, with adversaries or without.
+        seed: seed of the draws.
+        split: name of the split.
+        pools: the words that the adversaries were drawn from; their fingerprint is kept.
+    """
     counts = Counter((a.attack, a.words) for a in adversaries)
     attacked = {key: len({a.caption_id for a in adversaries if (a.attack, a.words) == key}) for key in counts}
     return {

@@ -33,6 +33,13 @@ class PrintedEditor(Editor):
         return ()
 
     def replace_noun(self, index: int, entry: NounEntry, part: str) -> Change:
+        """As `Editor.replace_noun`, of one token alone, with nothing around it repaired; always possible.
+
+        Args:
+            index: token of the noun; words of a compound before it stay.
+            entry: the new noun, in the singular if it has no plural.
+            part: what the noun is in its caption or triple, for the reason of the change.
+        """
         form = entry.plural if is_plural(self.parse, index) and entry.plural else self.noun_phrase(entry)
         reason = f"{part} {self.parse[index].text.lower()} becomes {entry.word}"
         return Change((self.over(index, index + 1, form),), reason, (entry.word,))

@@ -45,8 +45,16 @@ def evaluation_set(
     """Up to `per_class` adversaries of each class for every caption, image by image, in the order of the captions.
 
     Attacks are named noun, numeral and relation, its paradigms shuffle and preposition, and plural for the numerals of
-    plurals. Candidates that are true of the image by `is_true` are left out, and candidates with a new word that is
-    not `known` (the training vocabulary). Draws depend on (seed, split, caption id, class, kind of words) only.
+    plurals. Draws depend on (seed, split, caption id, class, kind of words) only.
+
+    Args:
+        images: The captions of each image, all of them together: no adversary reads like one of them.
+        generator: Makes the candidates of each caption.
+        seed: Seed of the draws.
+        split: Name of the split, part of the key of every draw.
+        per_class: Adversaries of a caption in one class.
+        is_true: Drops a candidate that it says is true of the image; None drops none.
+        known: Words that may be new in a caption, such as the training vocabulary; None for any word.
     """
     kind = generator.words.kind
     for captions in images:
@@ -133,7 +141,13 @@ def eligible_images(captions: Iterable[tuple[str, str]], eligible: set[str]) -> 
 def report(
     adversaries: Sequence[Adversary], captions: Sequence[ParsedCaption], per_class: int = PER_CLASS
 ) -> dict[str, Any]:
-    """Numbers by class, eligible captions and images, and how often each count stands before a plural of the split."""
+    """Numbers by class, eligible captions and images, and how often each count stands before a plural of the split.
+
+    Args:
+        adversaries: The adversaries of an evaluation set.
+        captions: All captions of the split.
+        per_class: Adversaries of each class with which a caption is complete and eligible.
+    """
     by_attack: dict[str, Counter[str]] = defaultdict(Counter)
     for adversary in adversaries:
         by_attack[adversary.attack][adversary.caption_id] += 1

@@ -53,7 +53,14 @@ def library_singular(noun: str) -> str | None:
 
 
 def other_number(form: str, lemma: str, forms: Forms, plural: bool) -> str | None:
-    """The plural (or singular) of a noun as it is in a caption; None if there is no other form."""
+    """The plural (or singular) of a noun as it is in a caption; None if there is no other form.
+
+    Args:
+        form: The noun as the caption has it, in any case.
+        lemma: Its lemma.
+        forms: Lemma -> (singular, plural) as training captions write them; they take precedence over the library.
+        plural: True for the plural, False for the singular.
+    """
     if plural and lemma == "person":
         return "people"
     form = form.lower()
@@ -112,7 +119,16 @@ def _finite(tree: Tree, clause: int) -> int | None:
 
 
 def agree(tree: Tree, noun: int, plural: bool) -> list[Fixed] | None:
-    """Edits of the verbs when the noun becomes plural or singular; None if that cannot be told safely."""
+    """Edits of the verbs that must change with the number of a noun; None if they cannot be determined safely.
+
+    Args:
+        tree: The parsed caption.
+        noun: Position of the noun.
+        plural: True if the noun becomes plural, False if it becomes singular.
+
+    Returns:
+        (first, last, text) for each verb that agrees with the noun.
+    """
     if tree.is_predicate(noun) and not tree.case(noun):
         return None  # "the animal is a dog"
     if tree.role(noun) == "nsubj" and (tree.case(noun) or _is_governed(tree, noun)):

@@ -299,9 +299,17 @@ def _codes(encoded: pa.DictionaryArray, numbers: Mapping[str, int]) -> np.ndarra
 
 
 def shares(keys: np.ndarray, totals: np.ndarray, num: int) -> np.ndarray:
-    """How many of `num` draws each kind gets: (rows, kinds) for totals (rows, kinds).
+    """How many of `num` draws each kind of candidate gets.
 
-    Each draw takes one of the kinds that have something left, all alike; a row with fewer than `num` in all gives all.
+    Each draw takes one of the kinds that have something left, with equal probability.
+
+    Args:
+        keys: (rows,), 64-bit key of each row.
+        totals: (rows, kinds), candidates of each kind.
+        num: Draws of a row. A row with fewer candidates in all gives all of them.
+
+    Returns:
+        Counts of shape (rows, kinds), at most `totals`.
     """
     taken = np.zeros_like(totals)
     chances = keyed.uniform(keyed.mix(keys), num)
@@ -317,7 +325,17 @@ def shares(keys: np.ndarray, totals: np.ndarray, num: int) -> np.ndarray:
 
 
 def distinct(keys: np.ndarray, totals: np.ndarray, wanted: np.ndarray, most: int) -> np.ndarray:
-    """Distinct numbers below `totals`: (rows, most), of which the first `wanted` of a row count (Floyd's algorithm)."""
+    """Draw distinct numbers for each row (Floyd's algorithm).
+
+    Args:
+        keys: (rows,), 64-bit key of each row.
+        totals: (rows,); numbers of a row are below its total.
+        wanted: (rows,), how many numbers a row gets, at most its total and `most`.
+        most: Columns of the result.
+
+    Returns:
+        Numbers of shape (rows, most); -1 after the first `wanted` of a row.
+    """
     chances = keyed.uniform(keys, most)
     numbers = np.full((len(totals), most), -1, dtype=np.int64)
     for k in range(most):

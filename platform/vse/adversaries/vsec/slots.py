@@ -63,6 +63,13 @@ def change_of(
     """The edits in characters that make one alternative, its reason with every token from -> to, and the words put in.
 
     A phrase that begins a sentence takes over the capital.
+
+    Args:
+        slot: The place in the caption.
+        choice: Number of the phrase in the slot's list.
+        phrases: The lists of phrases by name.
+        text: The caption.
+        tokens: Its tokens, to which the slot's positions refer.
     """
     phrase = phrases[slot.phrases][choice]
     edits, read = [], []
@@ -77,7 +84,14 @@ def change_of(
 
 
 def read_as(slot: Slot, choice: int, phrases: Phrases, lower: Sequence[str]) -> tuple[str, ...]:
-    """The adversarial caption in lower-case tokens; `lower` are those of the caption."""
+    """The adversarial caption of one alternative as lower-case tokens.
+
+    Args:
+        slot: The place in the caption.
+        choice: Number of the phrase in the slot's list.
+        phrases: The lists of phrases by name; only the slot's own is read.
+        lower: The caption's tokens in lower case.
+    """
     done: list[str] = []
     position = 0
     for first, last, new in slot.spans(phrases[slot.phrases][choice]):
@@ -93,7 +107,14 @@ def capital(phrase: str) -> str:
 
 
 def is_free(text: str, tokens: Sequence[Token] | Sequence[ParsedToken], first: int, last: int) -> bool:
-    """Whether tokens [first, last) stand by themselves: no hyphen, apostrophe or letter is joined to them."""
+    """Whether consecutive tokens stand by themselves: no hyphen, apostrophe or letter is joined to them.
+
+    Args:
+        text: The caption.
+        tokens: Its tokens.
+        first: Position of the first of them.
+        last: Position behind the last one.
+    """
     start, end = tokens[first].start, tokens[last - 1].end
     before, after = text[start - 1 : start], text[end : end + 1]
     joined = ("-", "'", "\u2019", "\u2010", "\u2011", "/", "_", "&")

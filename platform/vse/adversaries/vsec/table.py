@@ -75,7 +75,14 @@ def shard_name(fingerprint: str, captions: Sequence[str]) -> str:
 
 
 def write_shard(folder: Folder, name: str, captions: Sequence[str], table: pa.Table) -> None:
-    """Write a shard whole or not at all; it names every caption that it was made for, with or without slots."""
+    """Write a shard atomically.
+
+    Args:
+        folder: The folder of the candidate set.
+        name: File name, of `shard_name`.
+        captions: Ids of all captions that the shard was made for, with or without slots; kept in the metadata.
+        table: Their slots, of `table_of`.
+    """
     kept = table.replace_schema_metadata({b"captions": json.dumps(list(captions)).encode()})
     folder.write_bytes(name, parquet_bytes(kept, compression="zstd"))
 

@@ -96,7 +96,13 @@ class Contrast:
         return dict(masks)
 
     def numerals_without(self, values: Iterable[int], *, one: bool, articles: bool = False) -> int:
-        """Numerals for one or for several, less those of some values, as bits; articles count as one where wanted."""
+        """Numerals that may stand in a caption, as bits over the list `numeral`.
+
+        Args:
+            values: Values that are left out, such as the number that the caption gives.
+            one: True for numerals of value one, False for all others.
+            articles: Whether `a` and `an` count as numerals of value one; otherwise they are left out.
+        """
         chosen = sum(m for v, m in self.numerals_by_value.items() if (v == 1) == one and v not in values)
         return chosen if articles else chosen & ((1 << len(self.numerals)) - 1)
 

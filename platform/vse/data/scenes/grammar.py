@@ -103,7 +103,13 @@ def _entity(thing: ObjectGroup, draw: Draw) -> Entity:
 
 
 def say(meaning: Meaning, draw: Draw, wording: str = "plain") -> str:
-    """One of the sentences that have this meaning."""
+    """One of the sentences that have this meaning.
+
+    Args:
+        meaning: what the sentence says.
+        draw: stream of the choices between words and forms.
+        wording: the words that may be used, `plain` or `second`.
+    """
     text = _Speaker(draw, wording).sentence(meaning)
     return text[0].upper() + text[1:] + ("." if draw.chance(0.5) else "")
 

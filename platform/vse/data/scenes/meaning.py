@@ -58,7 +58,14 @@ _NEAR = 6  # units between things that are next to each other
 
 
 def relation_holds(scene: Scene, a: int, name: str, b: int) -> bool:
-    """Whether thing `a` stands in a relation to thing `b`, in the tolerant reading."""
+    """Whether one thing stands in a relation to another, in the tolerant reading.
+
+    Args:
+        scene: the scene with boxes and contacts of its things.
+        a: position of the subject among the things.
+        name: canonical relation, one of `RELATIONS`.
+        b: position of the object.
+    """
     if (a, name, b) in scene.contacts or (b, _INVERSE.get(name), a) in scene.contacts:
         return True
     (left, top, right, bottom), (l2, t2, r2, b2) = scene.things[a].box, scene.things[b].box

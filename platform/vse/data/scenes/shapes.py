@@ -62,7 +62,13 @@ class _Pen:
 
 @lru_cache(maxsize=2048)
 def drawing(noun: str, width: int, height: int) -> Drawing:
-    """The noun's masks at a size in pixels."""
+    """The masks of a noun at a size.
+
+    Args:
+        noun: a noun of the scenes' world.
+        width: width of the masks in pixels.
+        height: height of the masks in pixels.
+    """
     body, dark, light = (_coverage(mask, height, width) for mask in getattr(_Nouns(width, height), noun)())
     return Drawing(body, dark, light)
 

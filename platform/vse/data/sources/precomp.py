@@ -121,10 +121,17 @@ def _rows_of(path: str, name: str) -> Sequence[np.ndarray] | np.ndarray:
 
 
 def read_split(root: str, stem: str, file: str, encoding: str) -> PrecompSplit:
-    """One split, of the features in `file` and the captions in `{stem}_caps.txt`.
+    """One split of ready-made features with its captions.
 
-    Raises InputError if the captions are no whole multiple of the images, if only some rows are repeated, and for
-    captions that are not text in `encoding`.
+    Args:
+        root: folder of the files.
+        stem: name of the split in the file of captions, `{stem}_caps.txt`.
+        file: file of features in the folder, perhaps with `:name` of one of its arrays.
+        encoding: encoding of the captions; empty for UTF-8.
+
+    Raises:
+        InputError: the captions are no whole multiple of the images, only some rows are repeated, or the captions are
+            not text in this encoding.
     """
     name = split_name(file)
     array = below(root, name[0])
