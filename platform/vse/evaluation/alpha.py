@@ -92,7 +92,13 @@ class AlphaCounters:
         return twin
 
     def add(self, parts: Mapping[str, Tensor], rows: slice, cols: slice) -> None:
-        """Count a block of images x true captions at every α."""
+        """Count a block of images x true captions at every α.
+
+        Args:
+            parts: Score parts of the block by name: `SENTENCE` and `BAG` (images, captions), `DOT` (1, captions).
+            rows: Positions of the images.
+            cols: Positions of the captions.
+        """
         by_image = self._possible(parts, rows)
         row, inside = own_rows(self.caption_to_image[cols], rows)
         column = torch.arange(len(row), device=row.device)
@@ -214,7 +220,17 @@ def evaluate_alphas(
 ) -> list[AlphaPoint]:
     """Retrieval and attacks at every α in ascending order, each exactly what one evaluation at that α gives.
 
-    `model.combine(parts, alpha=...)` makes the scores. Raises InputError for an α outside [0, 1].
+    Args:
+        model: Makes the score parts, and the scores by `combine(parts, alpha=...)`.
+        images: Codes of the images.
+        captions: Codes of the true captions.
+        caption_to_image: (captions,), the position of each caption's image.
+        attacks: Encoded adversaries by the name of their attack.
+        alphas: Weights of u_sent, in any order.
+        blocks: Items that are scored at once; None for `blocks_for`.
+
+    Raises:
+        InputError: There is no α, or one is outside [0, 1].
     """
     if not alphas or not all(0 <= alpha <= 1 for alpha in alphas):
         raise InputError(f"alphas={list(alphas)}: expected at least one number between 0 and 1")

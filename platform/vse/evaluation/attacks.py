@@ -133,9 +133,15 @@ class Attacked:
 
 
 def pair_wins(true: Float[Tensor, " pairs"], adversary: Float[Tensor, " pairs"], ties: Ties) -> Float[Tensor, " pairs"]:
-    """1 where the true caption scores higher than its adversary, 1/2 where they tie, else 0.
+    """1 for each true caption that scores higher than its adversary, 1/2 for a tie, else 0.
 
-    Raises Diverged at a NaN.
+    Args:
+        true: Scores of the true captions.
+        adversary: Scores of their adversaries with the same images.
+        ties: The tolerance within which two scores tie.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     refuse_nan(true)
     refuse_nan(adversary)
@@ -153,7 +159,16 @@ def own_scores(
     settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
 ) -> OwnScores:
-    """Each adversary scored with its own image alone."""
+    """Each adversary scored with its own image alone.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        caption_to_image: The position of each true caption's image.
+        adversaries: Adversaries of one kind, encoded or encoded block by block.
+        settings: Further arguments of the model's `combine`, such as α; None for its configured ones.
+        blocks: Items at once; None for `blocks_for`.
+    """
     own_scores = _unscored(images, caption_to_image, adversaries)
     blocks = blocks or blocks_for(model, images, len(adversaries.caption))
     for positions, encoded in adversaries.blocks(blocks.captions):
@@ -171,9 +186,17 @@ def attack(
     settings: Mapping[str, Any] | None = None,
     blocks: Blocks | None = None,
 ) -> tuple[Attacked, OwnScores]:
-    """Add one kind of adversaries to what plain retrieval has counted; `counter` itself is left as it was.
+    """Add one kind of adversaries to what plain retrieval has counted.
 
     A block of adversaries is scored with its own images and with all of them before the next is looked at.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        counter: Has counted the true captions. It is left as it was, so that every attack starts from it.
+        adversaries: Adversaries of one kind, encoded or encoded block by block.
+        settings: Further arguments of the model's `combine`, the same as for `counter`.
+        blocks: Items at once; None for `blocks_for`.
 
     Returns:
         Results of the images against all candidates, and the score of each adversary with its own image.

@@ -13,8 +13,15 @@ def map_at_r(
 ) -> Float[Tensor, " queries"]:
     """Mean average precision at R per query: (1/R) sum over i <= R of precision(i) * relevant(i), for R relevant ones.
 
-    Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates
-    (runs whose neighbours differ by at most `tolerance`, see `Ties`). NaN for queries without a relevant candidate.
+    Musgrave et al., "A Metric Learning Reality Check", ECCV 2020, eq. 2; expected over random order of tied candidates.
+
+    Args:
+        scores: Scores of the candidates of each query.
+        relevant: True for relevant candidates.
+        tolerance: Neighbours in the ranking whose scores differ by at most this tie (see `Ties`).
+
+    Returns:
+        Values from 0 to 1; NaN for queries without a relevant candidate.
     """
     gain, position = _gains(scores, relevant, tolerance)
     total = relevant.sum(1, keepdim=True)
@@ -24,10 +31,15 @@ def map_at_r(
 def average_precision(
     scores: Float[Tensor, "queries candidates"], relevant: Bool[Tensor, "queries candidates"], tolerance: float = 1e-6
 ) -> Float[Tensor, " queries"]:
-    """Average precision per query over all candidates: the mean precision at the ranks of the relevant ones.
+    """Average precision per query over all candidates (VSE-C, eq. 5): the mean precision at the ranks of relevant ones.
 
-    VSE-C, eq. 5. Ties and queries without a relevant candidate as in `map_at_r`: equal scores give the expectation of a
-    random order. A candidate that does not take part has a score of minus infinity.
+    Args:
+        scores: Scores of the candidates of each query; minus infinity for a candidate that does not take part.
+        relevant: True for relevant candidates.
+        tolerance: As of `map_at_r`: equal scores give the expectation of a random order.
+
+    Returns:
+        Values from 0 to 1; NaN for queries without a relevant candidate.
     """
     total = relevant.sum(1)
     return _gains(scores, relevant, tolerance)[0].sum(1) / torch.where(total > 0, total, torch.nan)

@@ -27,9 +27,12 @@ class Codes:
 
 @torch.inference_mode()
 def encode_images(family: Family, features: np.ndarray, encode: Encode | None = None) -> Encoded:
-    """Codes of images given their features (images, ...), block by block; the family must be in eval mode.
+    """Codes of images, block by block.
 
-    encode: instead of the family's `encode_images`.
+    Args:
+        family: The trained family, in eval mode.
+        features: (images, ...), the output of the backbone that the family reads.
+        encode: Called with each batch; None for the family's `encode_images`.
     """
     assert not family.training, "codes are made in eval mode"
     encode = encode or family.encode_images
@@ -44,7 +47,13 @@ def encode_images(family: Family, features: np.ndarray, encode: Encode | None = 
 
 @torch.inference_mode()
 def encode_captions(family: Family, texts: Texts, encode: Encode | None = None) -> Encoded:
-    """Codes of captions, in their order. Captions are encoded in order of length, so that little is padding."""
+    """Codes of captions, in their order. Captions are encoded in order of length, so that little is padding.
+
+    Args:
+        family: The trained family, in eval mode.
+        texts: The captions as ids of the family's vocabulary, with components if it reads them.
+        encode: Called with each batch; None for the family's `encode_captions`.
+    """
     assert not family.training, "codes are made in eval mode"
     encode = encode or family.encode_captions
     device = next(family.parameters()).device

@@ -22,7 +22,16 @@ def shown_sense(noun: str, lexicon: Lexicon) -> set[int]:
 
 
 def kinds_of(noun: str, lexicon: Lexicon, steps: int) -> Elements:
-    """The sense of a noun that pictures show and its hypernyms up to so many steps above; empty if it is not listed."""
+    """The sense of a noun that pictures show and its hypernyms.
+
+    Args:
+        noun: A noun as components have it.
+        lexicon: WordNet.
+        steps: Levels of hypernyms above the sense; 0 for the sense alone.
+
+    Returns:
+        One element for each synset; empty if the noun is not listed.
+    """
     level = shown_sense(noun, lexicon)
     kinds = set(level)
     for _ in range(steps):

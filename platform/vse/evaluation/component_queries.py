@@ -64,7 +64,13 @@ def as_component(words: Words) -> Components:
 
 
 def frequent(captions: Iterable[Components], kind: str, least: int) -> dict[Words, int]:
-    """The components of a kind that at least so many captions have, and in how many, most frequent first."""
+    """Frequent components of captions with the number of captions that have each, most frequent first.
+
+    Args:
+        captions: The components of each caption.
+        kind: A key of `KINDS`.
+        least: Captions in which a component must occur; repetitions in one caption count once.
+    """
     counts = Counter(words for components in captions for words in set(KINDS[kind](components)))
     kept = ((words, count) for words, count in counts.items() if count >= least)
     return dict(sorted(kept, key=lambda item: (-item[1], item[0])))
@@ -116,9 +122,16 @@ def label_queries(labels: Sequence[Iterable[str]], least: int) -> list[Query]:
 def average_precisions(
     model: ScoresParts, images: Encoded, queries: Encoded, relevant: Sequence[np.ndarray]
 ) -> Float[Tensor, " queries"]:
-    """Average precision of each query over all of its relevant images. Scores are held one block of queries at a time.
+    """Average precision of each query over all of its relevant images.
 
-    Raises Diverged if a score is NaN.
+    Args:
+        model: Scores the codes. Scores are held one block of queries at a time.
+        images: Codes of the images.
+        queries: Codes of the queries.
+        relevant: For each query, positions of its relevant images.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     num_images, values = num_items(images), list[Tensor]()
     for rows in spans(len(relevant), max(1, SCORES_AT_ONCE // num_images)):
@@ -128,7 +141,13 @@ def average_precisions(
 
 
 def query_scores(model: ScoresParts, images: Encoded, queries: Encoded) -> Float[Tensor, "queries images"]:
-    """The scores of some queries with all images."""
+    """The scores of some queries with all images.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        queries: Codes of the queries, made as those of captions.
+    """
     return model.combine(model.score_parts(images, queries)).float().T
 
 

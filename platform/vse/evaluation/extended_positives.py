@@ -55,7 +55,16 @@ def check_positives(
 def located(
     positives: Mapping[str, Sequence[str]], queries: Sequence[str], candidates: Sequence[str]
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """(positions of the queries that have positives, positions of these) among the ids of a split, in its order."""
+    """Positions, among the ids of a split, of the queries that have positives there and of these positives.
+
+    Args:
+        positives: Ids of the positives by id of their query; ids of other splits are ignored.
+        queries: Ids of the split's queries in its order.
+        candidates: Ids of the split's candidates in its order.
+
+    Returns:
+        Positions of the queries, and for each of these the positions of its positives, ascending.
+    """
     place = {id_: k for k, id_ in enumerate(candidates)}
     rows, relevant = [], []
     for row, query in enumerate(queries):

@@ -48,7 +48,16 @@ def best_candidates(
 def image_blocks(
     model: ScoresParts, images: Encoded, captions: Encoded
 ) -> Iterator[tuple[np.ndarray, Float[Tensor, "captions block"]]]:
-    """All images as candidates of some captions, block by block."""
+    """All images as candidates of some captions, block by block.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of all images.
+        captions: Codes of the captions that are the queries.
+
+    Returns:
+        (positions of the images, scores) of each block.
+    """
     for rows in spans(num_items(images), Blocks().images):
         parts = model.score_parts(slice_items(images, rows), captions)
         yield np.arange(rows.start, rows.stop), model.combine(parts).float().T
@@ -57,7 +66,16 @@ def image_blocks(
 def caption_blocks(
     model: ScoresParts, images: Encoded, candidates: Iterable[tuple[np.ndarray, Encoded]]
 ) -> Iterator[tuple[np.ndarray, Float[Tensor, "images block"]]]:
-    """Captions as candidates of some images, block by block; `candidates`: (positions, codes)."""
+    """Captions as candidates of some images, block by block.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images that are the queries.
+        candidates: (positions, codes) of captions or adversaries, a block each.
+
+    Returns:
+        (positions of the captions, scores) of each block.
+    """
     for rows, captions in candidates:
         yield rows, model.combine(model.score_parts(images, captions)).float()
 

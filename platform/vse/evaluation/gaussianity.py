@@ -103,9 +103,14 @@ def gaussianity(codes: Float[Tensor, "items dim"]) -> Gaussianity:
 
 @torch.no_grad()
 def accuracy(judge: Judge, codes: Float[Tensor, "items dim"], seed: int = 0, judge_prior: Judge | None = None) -> float:
-    """Share of codes and as many samples of N(0, I) that `judge` tells right; chance is one half.
+    """Share of codes and as many samples of N(0, I) that a discriminator tells apart correctly; chance is one half.
 
-    judge_prior: what judges the samples where that is not the same, as where codes alone are normalised before.
+    Args:
+        judge: Gives one logit for each vector, positive for what it takes for a sample of the prior.
+        codes: The codes, not normalised.
+        seed: Seed of the samples.
+        judge_prior: Judges the samples if `judge` changes what it reads, such as one that normalises codes first; None
+            for `judge`.
     """
     samples = _prior(codes, torch.Generator().manual_seed(seed))
     right = ((judge_prior or judge)(samples) > 0).double().mean() + (judge(codes) < 0).double().mean()
@@ -119,10 +124,14 @@ def fresh_accuracy(
 ) -> float:
     """`accuracy` on one half of the codes of a discriminator trained on the other half, three layers as jWAE's.
 
-    It begins at zero knowledge for every model, so that it compares models that never had a discriminator. image: of
-    each code, where several are of one; halves are of images, since one
-    caption of an image gives the others away: captions with one normal code per image would be told from the prior in
-    97 % of cases.
+    It begins at zero knowledge for every model, so that it compares models that never had a discriminator.
+
+    Args:
+        codes: The codes, not normalised.
+        image: The image of each code; None if each is of another image. Halves are of images, since one caption of an
+            image gives the others away: captions with one normal code per image would be told from the prior in 97 % of
+            cases.
+        steps: Training steps, each on 128 codes and as many samples.
     """
     generator = torch.Generator().manual_seed(0)
     codes = codes.detach().float().cpu()

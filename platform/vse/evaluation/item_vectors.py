@@ -22,7 +22,15 @@ class Mixes(Protocol):
     @property
     def alpha(self) -> Tensor | float: ...
 
-    def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor: ...
+    def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
+        """The caption vector.
+
+        Args:
+            sentences: u_sent, (captions, dim).
+            bags: u_comp, (captions, dim).
+            alpha: Weight of u_sent, from 0 to 1.
+        """
+        ...
 
 
 def alpha_of(family: object) -> float | None:

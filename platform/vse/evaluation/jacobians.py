@@ -89,9 +89,14 @@ def occurrence_texts(
     parses: ComponentSource | None,
     sentences: SentenceSource | None = None,
 ) -> OccurrenceTexts:
-    """Captions with an id for every occurrence of a word; arguments as of `encode_texts`.
+    """Captions with an id for every occurrence of a word.
 
-    Of a component that a caption names several times, the first occurrence counts, since it counts once in the score.
+    Args:
+        captions: The captions.
+        vocabulary: Vocabulary of the run; ids of occurrences follow its own.
+        parses: Components of captions, for a family that reads them. Of a component that a caption names several times,
+            the first occurrence counts, since it counts once in the score. None for a family without components.
+        sentences: Vectors of whole sentences, for a family that reads them.
     """
     plain = encode_texts(captions, vocabulary, parses, sentences)
     size, rows = len(vocabulary), list[_Rows]()

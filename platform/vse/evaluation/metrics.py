@@ -52,14 +52,27 @@ class Metric:
 
 
 def count_metric(name: str, heading: str, group: str = "", *, decimals: int = 0) -> Metric:
-    """A number of things that were measured, such as queries, for tables but not for figures with little room."""
+    """A number of things that were measured, such as queries, for tables but not for figures with little room.
+
+    Args:
+        name: Below the split, as of `Metric`.
+        heading: The column of a table.
+        group: The row of a table; empty for the task as a whole.
+        decimals: Digits after the point; not 0 for a mean of counts.
+    """
     return Metric(
         name=name, heading=heading, group=group, unit="", higher_is_better=None, decimals=decimals, main=False
     )
 
 
 def rank_metrics(head: str, group: str, names: Iterable[str] = ("r1", "r5", "r10", "medr", "meanr")) -> list[Metric]:
-    """The metrics of `Ranks.metrics` that `names` lists, under names that begin with `head/`."""
+    """The metrics of `Ranks.metrics` as a task lists them.
+
+    Args:
+        head: Begins their names, which are `<head>/r1` and so on.
+        group: The row of a table.
+        names: Those of them that the task measures; order does not matter.
+    """
     recalls = [Metric(name=f"r{k}", heading=f"R@{k}") for k in RECALLS]
     ranks = [
         Metric(name=name, heading=heading, unit="", higher_is_better=False)
@@ -168,7 +181,13 @@ def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def by_image(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:
-    """(images, 2): the sum and the number of the values of each image."""
+    """(images, 2): the sum and the number of the values of each image.
+
+    Args:
+        values: A value of each query.
+        image: The position of each query's image.
+        num_images: Images in all, also without queries.
+    """
     sums = np.bincount(image, weights=values, minlength=num_images)
     return np.stack((sums, np.bincount(image, minlength=num_images)), axis=1).astype(np.float64)
 
@@ -206,7 +225,13 @@ class RetrievalCounter:
         self._highest = pairs.new_full((), -torch.inf, dtype=torch.float32)  # NaN once a score is
 
     def add(self, scores: Float[Tensor, "rows cols"], rows: slice, cols: slice) -> None:
-        """Count the block of images `rows` and captions `cols`; `scores` is not changed."""
+        """Count a block of the matrix.
+
+        Args:
+            scores: Scores of the block; not changed.
+            rows: Positions of its images.
+            cols: Positions of its captions.
+        """
         self.watch(scores)
         row, inside = own_rows(self.caption_to_image[cols], rows)
         true = scores.gather(0, row[None])[0]
@@ -251,7 +276,14 @@ class RetrievalCounter:
         cols: slice | None = None,
         t2i: Int[Tensor, "cols 2"] | None = None,
     ) -> None:
-        """Add (above, not below) counts of a block that were made elsewhere, positives left out."""
+        """Add (above, not below) counts of a block that were made elsewhere, positives left out.
+
+        Args:
+            rows: Positions of the images.
+            i2t: Counts of captions for these images.
+            cols: Positions of the captions; None for candidates that are no queries, such as adversaries.
+            t2i: Counts of images for these captions; needed with `cols`.
+        """
         self._i2t[rows] += i2t
         if cols is not None:
             assert t2i is not None, "captions need their counts"
@@ -338,11 +370,17 @@ def ranks_among(
     ignored: Bool[Tensor, "queries candidates"] | None = None,
     ties: Ties | None = None,
 ) -> Ranks:
-    """Ranks when any number of candidates may be positive; `ignored` ones count neither way.
+    """Ranks when any number of candidates may be positive.
 
-    Where captions are true of several images, pass all true pairs as `positive`, or the described pair as `positive`
-    and the other true pairs as `ignored`. Queries without a positive are left out. Raises Diverged if a score is
-    NaN, or a query's best positive infinite.
+    Args:
+        scores: Scores of the candidates of each query.
+        positive: True for positives. If captions are true of several images, pass all true pairs here, or the described
+            pair alone and the other true pairs as `ignored`. Queries without a positive are left out.
+        ignored: Candidates that count neither way; None for none.
+        ties: The tolerance within which scores tie; None for the default one.
+
+    Raises:
+        Diverged: A score is NaN, or a query's best positive infinite.
     """
     refuse_nan(scores)
     queries = torch.nonzero(positive.any(1)).squeeze(1)

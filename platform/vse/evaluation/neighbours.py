@@ -73,8 +73,16 @@ def neighbour_weights(
 ) -> Float64[Tensor, "queries candidates"]:
     """The probability of every candidate to be one of the nearest, divided by how many these are: rows sum to 1.
 
-    Candidates that tie with the last neighbour come in random order. A query with fewer allowed candidates than
-    `number` has all of them as neighbours; one without any has a row of zeros. Raises Diverged at a NaN.
+    Candidates that tie with the last neighbour come in random order.
+
+    Args:
+        scores: Similarity of the candidates with each query.
+        allowed: False for a candidate that is none of the query's neighbours, such as the query itself.
+        number: Neighbours of a query. A query with fewer allowed candidates has all of them as neighbours; one without
+            any has a row of zeros.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     refuse_nan(scores)
     scores = scores.double().masked_fill(~allowed, -torch.inf)
@@ -112,7 +120,18 @@ def neighbour_overlaps(
 def neighbour_means(
     queries: Items, candidates: Items, number: int, compare: Callable[[csr_array, csr_array], np.ndarray]
 ) -> tuple[Float64[np.ndarray, " queries"], Float64[np.ndarray, " queries"]]:
-    """As `neighbour_overlaps`, of any comparison (some, others) of two matrices of `membership`."""
+    """The mean of any comparison over each query's neighbours and over all its candidates, as `neighbour_overlaps`.
+
+    Args:
+        queries: Items whose neighbours are looked for.
+        candidates: Items among which they are looked for.
+        number: Neighbours of a query.
+        compare: Compares members (some, elements) with members (others, elements), two matrices of `membership`; it
+            returns values of shape (some, others).
+
+    Returns:
+        Both means of each query; NaN for a query without a candidate.
+    """
     values = [np.zeros((2, 0))]
     for rows, scores, allowed in score_blocks(queries, candidates):
         weights = neighbour_weights(scores, allowed, number).cpu().numpy()

@@ -45,7 +45,13 @@ _PRINTS = b"vse.fingerprints"
 
 
 def rows_of(queries: Sequence[Queries | UnitValues], split: Split, label: str) -> list[pa.Table]:
-    """Rows of what a task recorded of a split; `label` is the split with its protocol."""
+    """Rows of what a task recorded of a split, one table for each recording.
+
+    Args:
+        queries: Ranks or values of the folds, as the task recorded them.
+        split: The whole split, to whose images and captions the positions refer.
+        label: Name of the split with its protocol.
+    """
     images = np.array([image.id for image in split.images], dtype=object)
     captions = np.array([caption.id for caption in split.captions], dtype=object)
 

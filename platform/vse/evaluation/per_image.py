@@ -25,7 +25,14 @@ PerImage = dict[str, np.ndarray]
 def per_image(
     retrieval: Retrieval, attacks: Mapping[str, Attacked], caption_to_image: np.ndarray, num_images: int
 ) -> PerImage:
-    """Every recall and pair accuracy of one evaluation, per image."""
+    """Every recall and pair accuracy of one evaluation, per image.
+
+    Args:
+        retrieval: Results of both directions.
+        attacks: Results of attacks by name; metrics are called `attack_<name>/...`.
+        caption_to_image: The position of each caption's image.
+        num_images: Images of the split, also without captions.
+    """
     table = recalls("i2t", retrieval.i2t, retrieval.i2t.queries.cpu().numpy(), num_images)
     table |= recalls("t2i", retrieval.t2i, np.asarray(caption_to_image), num_images)
     for name, attacked in attacks.items():
@@ -35,7 +42,14 @@ def per_image(
 
 
 def recalls(name: str, ranks: Ranks, image: np.ndarray, num_images: int) -> PerImage:
-    """R@1, R@5 and R@10 of one task, per image; `image` has the image of every query."""
+    """R@1, R@5 and R@10 of one task, per image.
+
+    Args:
+        name: Begins the names of the metrics.
+        ranks: Ranks of the queries.
+        image: The position of each query's image.
+        num_images: Images of the split, also without queries.
+    """
     return {f"{name}/r{k}": by_image(ranks.hits(k).cpu().numpy(), image, num_images) for k in RECALLS}
 
 
@@ -62,9 +76,15 @@ def _sums(attacks: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def counts_of(table: PerImage, metric: str, terms: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
-    """(hits, queries) of a metric's terms, both (images, terms); `terms`, if given, replace those of `terms_of`.
+    """(hits, queries) of a metric's terms, both (images, terms).
 
-    Raises InputError naming what there is.
+    Args:
+        table: Results per image.
+        metric: Name without split, such as `rsum`.
+        terms: The metrics whose sum it is; empty for `terms_of` of it.
+
+    Raises:
+        InputError: The table lacks a term; the message names what there is.
     """
     names = terms or terms_of(metric)
     missing = [name for name in names if name not in table]

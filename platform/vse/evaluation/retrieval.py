@@ -64,7 +64,10 @@ def blocks_within(free: int, num_images: int, num_captions: int) -> Blocks:
 def blocks_for(model: "ScoresParts", images: Encoded, num_captions: int) -> Blocks:
     """Blocks for encoded items where they are: as large as the memory of a GPU allows, or as suits the cache of a CPU.
 
-    A model that compares pair by pair (`Family.pairwise`) divides blocks by itself, and keeps the default ones.
+    Args:
+        model: If it compares pair by pair (`Family.pairwise`), it divides blocks by itself, and the default ones stay.
+        images: Codes of the images, on the device that scores.
+        num_captions: Captions or adversaries in all.
     """
     device = next(iter(images.values())).device
     if device.type != "cuda" or getattr(model, "pairwise", ()):
@@ -96,7 +99,14 @@ def spans(total: int, size: int) -> Iterator[slice]:
 def pair_parts(
     model: ScoresParts, images: Encoded, captions: Encoded, caption_to_image: Int[Tensor, " captions"]
 ) -> dict[str, Tensor]:
-    """Score parts of each caption with its own image only, each as a matrix of one row."""
+    """Score parts of each caption with its own image only, each as a matrix of one row.
+
+    Args:
+        model: Makes the score parts.
+        images: Codes of the images.
+        captions: Codes of the captions.
+        caption_to_image: The position of each caption's image. Its device is the one of the codes.
+    """
     device, own = caption_to_image.device, caption_to_image.cpu()  # blocks are divided here, so that none waits
     order = own.argsort(stable=True)
     at_once = PAIRS_AT_ONCE if device.type == "cpu" else PAIRS_ON_GPU
@@ -118,7 +128,15 @@ def pair_parts(
 def part_blocks(
     model: ScoresParts, images: Encoded, captions: Encoded, blocks: Blocks, share: tuple[int, int] = (0, 1)
 ) -> Iterator[tuple[slice, slice, dict[str, Tensor]]]:
-    """(images, captions, score parts) of every block; of every n-th from the k-th on where `share` is (k, n)."""
+    """(images, captions, score parts) of every block, or of a worker's share of them.
+
+    Args:
+        model: Makes the score parts.
+        images: Codes of the images.
+        captions: Codes of the captions.
+        blocks: Items of a block.
+        share: (k, n): blocks k, k + n, k + 2n and so on, of k < n.
+    """
     number = itertools.count()
     for cols in spans(num_items(captions), blocks.captions):
         some = slice_items(captions, cols)
@@ -141,7 +159,16 @@ def score_blocks(
     blocks: Blocks | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[tuple[slice, slice, Float[Tensor, "images captions"]]]:
-    """(images, captions, scores in single precision) of every block; options as for `count_retrieval`."""
+    """(images, captions, scores in single precision) of every block, or of a worker's share of them.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        captions: Codes of the captions.
+        settings: Further arguments of the model's `combine`, such as α; None for its configured ones.
+        blocks: Items of a block; None for `blocks_for`.
+        share: Of `part_blocks`.
+    """
     blocks = blocks or blocks_for(model, images, num_items(captions))
     for rows, cols, parts in part_blocks(model, images, captions, blocks, share):
         yield rows, cols, model.combine(parts, **(settings or {})).float()
@@ -151,9 +178,16 @@ def score_blocks(
 def score_matrix(
     model: ScoresParts, images: Encoded, captions: Encoded, *, settings: Mapping[str, Any] | None = None
 ) -> Float[Tensor, "images captions"]:
-    """Every score as one matrix in single precision, for those who rank a few; a split's ranks need none.
+    """Every score as one matrix in single precision, for a few items; ranks of a split need no matrix.
 
-    Raises Diverged if a score is NaN or infinite.
+    Args:
+        model: Scores the codes.
+        images: Codes of the images; the matrix is on their device.
+        captions: Codes of the captions.
+        settings: Further arguments of the model's `combine`, such as α; None for its configured ones.
+
+    Raises:
+        Diverged: A score is NaN or infinite.
     """
     device = next(iter(images.values())).device
     scores = torch.empty(num_items(images), num_items(captions), device=device)
@@ -177,7 +211,18 @@ def count_retrieval(
 ) -> RetrievalCounter:
     """A counter that has seen every image x caption score; attacks continue from it.
 
-    share: (worker, number of workers) that score every so many-th block each; their `counts` are to be added up.
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        captions: Codes of the captions.
+        caption_to_image: (captions,), the position of each caption's image.
+        settings: Further arguments of the model's `combine`, such as α; None for its configured ones.
+        ties: The tolerance within which scores tie; None for the default one.
+        blocks: Items that are scored at once; None for `blocks_for`.
+        share: (worker, number of workers) that score every so many-th block each; their `counts` are to be added up.
+
+    Raises:
+        Diverged: A score is NaN, or the score of a true pair infinite.
     """
     settings, own = settings or {}, as_index(caption_to_image, captions)
     pairs = model.combine(pair_parts(model, images, captions, own), **settings)[0].float()
@@ -191,5 +236,13 @@ def count_retrieval(
 def retrieve(
     model: ScoresParts, images: Encoded, captions: Encoded, caption_to_image: np.ndarray | Tensor, **options: Any
 ) -> Retrieval:
-    """Ranks of both directions; options as for `count_retrieval`."""
+    """Ranks of both directions.
+
+    Args:
+        model: Scores the codes.
+        images: Codes of the images.
+        captions: Codes of the captions.
+        caption_to_image: (captions,), the position of each caption's image.
+        **options: As for `count_retrieval`.
+    """
     return count_retrieval(model, images, captions, caption_to_image, **options).result()

@@ -80,7 +80,16 @@ def _pairs(coder: Coder, captions: Encoded, image: np.ndarray) -> Tensor:
 
 @torch.inference_mode()
 def true_pairs(coder: Coder, shard: int, size: int) -> Arrays:
-    """`pairs`: the score of each caption of a shard with its own image. Raises Diverged if one is NaN or infinite."""
+    """`pairs`: the score of each caption of a shard with its own image.
+
+    Args:
+        coder: Encodes the fold.
+        shard: Number of the shard.
+        size: Captions of a shard, the same for all shards of a fold.
+
+    Raises:
+        Diverged: A score is NaN or infinite.
+    """
     rows = shards_of(len(coder.caption_to_image), size)[shard]
     return {"pairs": _pairs(coder, coder.captions(rows), coder.caption_to_image[rows]).cpu().numpy()}
 
@@ -94,7 +103,14 @@ def counter_of(coder: Coder, pairs: np.ndarray) -> RetrievalCounter:
 def counts(coder: Coder, pairs: np.ndarray, shard: int, size: int) -> Arrays:
     """Counts of a shard's captions among all images: `i2t` of every image, `t2i` of these captions.
 
-    Raises Diverged if a score is NaN.
+    Args:
+        coder: Encodes the fold.
+        pairs: Scores of all true pairs of the fold, from the shards of `true_pairs`.
+        shard: Number of the shard.
+        size: Captions of a shard.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     counter = counter_of(coder, pairs)
     cols = shards_of(len(pairs), size)[shard]
@@ -116,7 +132,15 @@ def adversary_shards(adversaries: AnySet, size: int) -> list[np.ndarray]:
 def attack_counts(coder: Coder, pairs: np.ndarray, attack: str, shard: int, size: int) -> Arrays:
     """Counts of a shard's adversaries: `i2t` of every image, and `own`, the score of each with its caption's image.
 
-    Raises Diverged if a score is NaN.
+    Args:
+        coder: Encodes the fold.
+        pairs: Scores of all true pairs of the fold.
+        attack: `<kind>/<words>/<name>` of the attack, as the coder's `adversaries` reads it.
+        shard: Number of the shard, of `adversary_shards`.
+        size: Adversaries of a shard.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     counter, adversaries = counter_of(coder, pairs), coder.adversaries(attack)
     positions = adversary_shards(adversaries, size)[shard]
@@ -131,7 +155,13 @@ def attack_counts(coder: Coder, pairs: np.ndarray, attack: str, shard: int, size
 
 
 def added(counter: RetrievalCounter, results: list[Arrays], size: int) -> RetrievalCounter:
-    """The counter after the shards of true captions."""
+    """The counter after the shards of true captions.
+
+    Args:
+        counter: A counter of `counter_of`, which is changed.
+        results: What `counts` returned for each shard, in their order.
+        size: Captions of a shard.
+    """
     images = slice(0, len(counter.counts()[0]))
     for cols, result in zip(shards_of(len(counter.pairs), size), results, strict=True):
         i2t, t2i = (torch.tensor(result[name], device=counter.pairs.device) for name in ("i2t", "t2i"))
@@ -142,7 +172,14 @@ def added(counter: RetrievalCounter, results: list[Arrays], size: int) -> Retrie
 def attacked(
     counter: RetrievalCounter, adversaries: AnySet, results: list[Arrays], size: int
 ) -> tuple[Attacked, OwnScores]:
-    """As `evaluation.attacks.attack`, from the shards of an attack; `counter` itself is left as it was."""
+    """As `evaluation.attacks.attack`, from the shards of an attack.
+
+    Args:
+        counter: Has counted the true captions; it is left as it was.
+        adversaries: The adversaries of the attack; their codes are not read.
+        results: What `attack_counts` returned for each shard, in their order.
+        size: Adversaries of a shard.
+    """
     more, device = counter.fork(), counter.pairs.device
     caption = torch.as_tensor(adversaries.caption, dtype=torch.int64, device=device)
     scores = torch.zeros(len(caption), device=device)
@@ -155,5 +192,11 @@ def attacked(
 
 
 def worth_shards(pairwise: bool, num_images: int, num_captions: int) -> bool:
-    """Whether scoring a fold takes long enough for shards: only scores that are no products of two codes do."""
+    """Whether scoring a fold takes long enough for shards: only scores that are no products of two codes do.
+
+    Args:
+        pairwise: Whether the family compares pair by pair (SCAN).
+        num_images: Images of the fold.
+        num_captions: Captions of the fold.
+    """
     return pairwise and num_images * num_captions >= FROM_PAIRS

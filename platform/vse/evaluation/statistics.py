@@ -121,7 +121,14 @@ class Bootstrap:
 def bootstrap(effect: Effect, *, replicates: int = 4000, seed: int = 0, nested: bool = False) -> Bootstrap:
     """Replicates of an effect.
 
-    Raises InputError if arms have different seeds, image sets different sizes, or a metric no queries at all.
+    Args:
+        effect: Weighted metrics, such as (1, one arm) and (-1, another).
+        replicates: Number of replicates.
+        seed: Seed of the draws.
+        nested: Whether each seed has its own draw of images; by default the seeds of a replicate share one.
+
+    Raises:
+        InputError: Arms have different seeds, image sets different sizes, or a metric no queries at all.
     """
     return bootstrap_all([effect], replicates=replicates, seed=seed, nested=nested)[0]
 
@@ -131,7 +138,14 @@ def bootstrap_all(
 ) -> list[Bootstrap]:
     """Replicates of several effects over the same draws, which are made once: drawing images costs more than all else.
 
-    Of effects on the same sets of images each result is that of `bootstrap`. Raises InputError as that does.
+    Args:
+        effects: The effects. If all are on the same sets of images, each result is the one of `bootstrap`.
+        replicates: Number of replicates.
+        seed: Seed of the draws.
+        nested: Whether each seed has its own draw of images; by default the seeds of a replicate share one.
+
+    Raises:
+        InputError: Arms have different seeds, image sets different sizes, or a metric no queries at all.
     """
     samples = [sample for effect in effects for _, sample in effect]
     seeds = {sample.hits.shape[0] for sample in samples}
@@ -247,13 +261,16 @@ class Outcome:
 def judge(
     claims: Mapping[str, tuple[Sequence[Outcome], int]], level: float = 0.05, registered: int = 0
 ) -> dict[str, Verdict]:
-    """Verdicts on the claims of one paper, with Holm's correction over them; values are (comparisons, seeds needed).
-
-    registered: number of claims of that paper, including claims without measurements.
+    """Verdicts on the claims of one paper, with Holm's correction over them.
 
     A claim *holds* when every one of its comparisons exceeds its margin (so its p is their largest), *does not hold*
-    when at least one is shown to stay below margin + negligible (their smallest p, times their number). Tests are
-    one-sided at level / 2, so that they agree with two-sided intervals. With fewer seeds than needed it is undecided.
+    when at least one is shown to stay below margin + negligible (their smallest p, times their number).
+
+    Args:
+        claims: By name, (comparisons, seeds needed). With fewer seeds than needed a claim is undecided.
+        level: Two-sided intervals have a confidence of 1 - level. Tests are one-sided at level / 2, so that they agree
+            with the intervals.
+        registered: Number of claims of that paper, including claims without measurements.
     """
     holds = {name: max(t.result.p_above(t.margin) for t in tested) for name, (tested, _) in claims.items()}
     fails = {

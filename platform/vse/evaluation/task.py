@@ -94,7 +94,14 @@ class Shards(Protocol):
     def attacked(
         self, fold: int, counter: RetrievalCounter, attack: tuple[str, str, str], adversaries: AnySet
     ) -> tuple[Attacked, OwnScores]:
-        """What an attack (kind, words, name) adds to it."""
+        """What an attack adds to the counts of a fold.
+
+        Args:
+            fold: Number of the fold.
+            counter: Has counted the fold's true captions; it is left as it was.
+            attack: (kind, words, name) of the attack.
+            adversaries: Adversaries of the captions of the fold.
+        """
         ...
 
 

@@ -58,7 +58,13 @@ class AlignmentNetwork(nn.Module):
         images: Float[Tensor, "pairs image_dim"],
         keep: Float[Tensor, "pairs word_dim image_dim"] | None = None,
     ) -> Float[Tensor, "pairs 2"]:
-        """Logits of pairs. `keep`: factors of the entries of the interaction matrix, for dropout."""
+        """Logits of pairs of a word and an image.
+
+        Args:
+            words: The word's vector of each pair.
+            images: The image's vector of each pair.
+            keep: Factors of the entries of the interaction matrix, for dropout; None for no dropout.
+        """
         matrix = words[:, :, None] * images[:, None, :]
         return self._logits(self.interaction((matrix if keep is None else matrix * keep).flatten(1)))
 
@@ -154,7 +160,13 @@ class AlignmentProbe(Work):
     def scores(
         self, trained: Arrays, images: Float[np.ndarray, "images image_dim"], device: torch.device
     ) -> Iterator[Float[Tensor, "block words"]]:
-        """Of a trained network: log-odds that each word names an object of each image, `BLOCK` images at a time."""
+        """Of a trained network: log-odds that each word names an object of each image, `BLOCK` images at a time.
+
+        Args:
+            trained: Weights, as `compute` returned them.
+            images: Vectors of other images than the training images.
+            device: Where to compute.
+        """
         network = self.network()
         load_arrays(network, trained)
         network, words = network.to(device), as_tensor(self.words, device)
@@ -172,5 +184,11 @@ def alignment_loss(
     positive: Bool[Tensor, "images words"],
     labelled: Bool[Tensor, "images words"],
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of the two logits, mean over the labelled pairs."""
+    """Cross-entropy of the two logits, mean over the labelled pairs.
+
+    Args:
+        logits: (not an object, an object) for every image and word.
+        positive: Words that name an object of the image.
+        labelled: Pairs that count; the others are neither objects nor known not to be.
+    """
     return F.cross_entropy(logits[labelled], positive[labelled].long())

@@ -171,7 +171,14 @@ class BlankProbe(Work):
 
 
 def contexts_of(blanks: Blanks, rows: Int[np.ndarray, " batch"], images: np.ndarray, device: torch.device) -> Contexts:
-    """What the network reads of some blanks; `images`: (batch, image_dim)."""
+    """What the network reads of some blanks.
+
+    Args:
+        blanks: The blanks of a split.
+        rows: Which of them.
+        images: (batch, image_dim), the vector of the image of each of these blanks.
+        device: Where the tensors are made.
+    """
     before, before_lengths, after, after_lengths = (
         torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in blanks.contexts(rows)
     )

@@ -96,7 +96,14 @@ class ProbeTask(Task):
         return f"{self.name.replace('_', ' ')}, words: {label}"
 
     def compared(self, name: str, heading: str, group: str, *, interval: bool = True) -> Iterator[Metric]:
-        """The metrics of `numbers`, gains in a row of their own."""
+        """The metrics of `numbers`, gains in a row of their own.
+
+        Args:
+            name: Name of the metric; `_gain`, `_low` and `_high` are added.
+            heading: The column of a table.
+            group: The row of a table.
+            interval: Whether there are metrics for the ends of the intervals.
+        """
         for suffix, title in (("", group), ("_gain", f"{group}, gain")):
             plain = Metric(name=name + suffix, heading=heading, group=title, decimals=2, main=not suffix)
             yield plain
@@ -162,7 +169,16 @@ def record(
     queries: Float[np.ndarray, " units"],
     first: Float[np.ndarray, "seeds units"] | None,
 ) -> None:
-    """Keep the mean over seeds of each unit for comparisons with other runs; arguments as for `numbers`."""
+    """Keep the mean over seeds of each unit, for comparisons with other runs.
+
+    Args:
+        context: The measurement that keeps it.
+        name: Of the metric; the gain is kept as `<name>_gain`.
+        units: Id of each unit, such as an image.
+        hits: Of each seed and unit.
+        queries: Of each unit; a unit without queries is left out.
+        first: Hits of the word vectors that these are compared with; None for the first ones, which have no gain.
+    """
     measured = queries > 0
     ids = [unit for unit, there in zip(units, measured, strict=True) if there]
     context.record_values(name, 0, ids, hits.mean(0)[measured], queries[measured])

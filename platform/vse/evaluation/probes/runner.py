@@ -52,7 +52,14 @@ def load_arrays(network: nn.Module, arrays: Arrays) -> None:
 
 
 def step_rate(optimizer: torch.optim.Optimizer, epoch: int, epochs: int, rate: float) -> None:
-    """Set the rate of an epoch: a tenth after each third of the epochs (released code of VSE-C: 5 of 15)."""
+    """Set the learning rate of an epoch: a tenth after each third of the epochs (released code of VSE-C: 5 of 15).
+
+    Args:
+        optimizer: Its rate is set.
+        epoch: Number of the epoch, from 0.
+        epochs: Epochs in all.
+        rate: Rate of the first third.
+    """
     drops = epoch // max(1, -(-epochs // 3))
     for group in optimizer.param_groups:
         group["lr"] = rate * 0.1**drops

@@ -25,7 +25,13 @@ def in_words(words: str) -> str:
 
 
 def attack_metrics(name: str, title: str, words: Iterable[str]) -> Iterator[Metric]:
-    """Metrics of an attack: `attack_<name>/r1`, with each kind of words."""
+    """The metrics of an attack, such as `attack_<name>/r1`.
+
+    Args:
+        name: Name of the attack.
+        title: Its row in a table, to which the kind of words is added.
+        words: Kinds of words that the adversaries are made with, such as `shared`; each has metrics of its own.
+    """
     for each in words:
         head, group = f"attack_{name}{behind(each)}", f"{title}{in_words(each)}"
         yield from (
@@ -40,7 +46,14 @@ def attack_metrics(name: str, title: str, words: Iterable[str]) -> Iterator[Metr
 
 
 def measure_attacks(context: Context, kind: str, words: Iterable[str], prefix: str = "") -> dict[str, float]:
-    """Retrieval and pair accuracy under every attack of a kind; `prefix` of the names of its attacks."""
+    """Retrieval and pair accuracy under every attack of a kind.
+
+    Args:
+        context: The split that is measured.
+        kind: `UNIVSE` or `VSEC`.
+        words: Kinds of words; those without adversaries are left out.
+        prefix: Comes before the attack in names of metrics, such as `contrast_`.
+    """
     values = {}
     for each, adversaries in context.adversaries(kind, words):
         folds = context.attacked(kind, each)

@@ -33,9 +33,15 @@ Choose = Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray]
 def add_own(
     counter: RetrievalCounter, scores: Float[Tensor, " adversaries"], image: Int[Tensor, " adversaries"]
 ) -> RetrievalCounter:
-    """A new counter that adds adversaries, each only for its own image; `counter` is not changed.
+    """A new counter with further adversaries, each of them a candidate only for its own image.
 
-    Raises Diverged at a NaN.
+    Args:
+        counter: Has counted the true captions, and perhaps other adversaries; it is not changed.
+        scores: Score of each adversary with its image.
+        image: Position of each adversary's image.
+
+    Raises:
+        Diverged: A score is NaN.
     """
     refuse_nan(scores)
     twin = counter.fork()
@@ -51,9 +57,12 @@ def add_own(
 def own_pool_ranks(
     counter: RetrievalCounter, own: Mapping[str, OwnScores], together: Iterable[str]
 ) -> dict[str, Ranks]:
-    """Ranks of the images without adversaries (`none`), with each class of them, and with those of `together` (`all`).
+    """Ranks of the images without adversaries (`none`), with each class of them, and with several classes (`all`).
 
-    counter: of the true captions.
+    Args:
+        counter: Has counted the true captions.
+        own: By class, scores of the adversaries with their own images.
+        together: Classes that make up `all`.
     """
     ranks, every, wanted = {NONE: counter.result().i2t}, counter, tuple(together)
     for name, each in own.items():
@@ -64,7 +73,13 @@ def own_pool_ranks(
 
 
 def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]]) -> dict[str, float]:
-    """`<head>own_pool_noun/r1` ...: means of `own_pool_ranks` over folds; nothing of no fold."""
+    """`<head>own_pool_noun/r1` and so on: means of `own_pool_ranks` over folds.
+
+    Args:
+        head: Begins the names, with its slash; empty for all images.
+        words: Kind of words of the adversaries.
+        folds: Ranks by pool of each fold; no values without a fold.
+    """
     return {
         f"{head}own_pool_{name}{behind(words)}/{metric}": value
         for name in (folds[0] if folds else ())
@@ -80,7 +95,13 @@ def _record(context: Context, head: str, words: str, fold: int, pools: Mapping[s
 
 
 def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metric]:
-    """The metrics of `own_pool_values`; `title` stands before the pool in headings."""
+    """The metrics of `own_pool_values`, for every kind of words.
+
+    Args:
+        head: Begins the names, with its slash.
+        title: Stands before the pool in the rows of tables.
+        pools: Names of the pools, such as `none` or a class.
+    """
     for words in KINDS:
         for pool in pools:
             group = f"{title}own adversaries: {pool}{in_words(words)}"
@@ -88,11 +109,18 @@ def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metri
 
 
 def chosen_pools(context: Context, label: str, choose: Choose, classes: Iterable[str], words: str) -> dict[str, float]:
-    """`<label>/own_pool_noun/r1` ... with only the images that `choose` returns, and the captions of these, as
-    candidates.
+    """`<label>/own_pool_noun/r1` and so on, with only some images and their captions as candidates.
 
-    Images are chosen within each fold, by the captions that it takes. Numbers are means over the folds in which an
-    image is chosen; `<label>/images` says how many are, in all folds together.
+    Args:
+        context: The split that is measured.
+        label: Begins the names of the metrics.
+        choose: Returns the images. It is called for each fold, with the captions that the fold takes.
+        classes: Classes of adversaries that are measured; together they make up `all`.
+        words: Kind of words of the adversaries.
+
+    Returns:
+        Means over the folds in which an image is chosen. `<label>/images` is the number of images in all folds
+        together.
     """
     pools, chosen, wanted = list[dict[str, Ranks]](), 0, tuple(classes)
     for number, (fold, own) in enumerate(zip(context.folds, context.own_scores(VSEC, words), strict=True)):

@@ -232,7 +232,13 @@ class UnifiedRetrievalTask(Task):
 
 
 def encode_queries(runs: Runs, queries: Sequence[Query], phi: bool) -> Encoded:
-    """Codes of queries: by the family's encoder of components if it has one and `phi` asks for it, else as captions."""
+    """Codes of queries.
+
+    Args:
+        runs: The runs that are measured.
+        queries: Queries of one kind.
+        phi: Whether the family's encoder of components reads them, if it has one; otherwise they are read as captions.
+    """
     components = [each.components if phi else EMPTY for each in queries]
     return runs.encode_phrases([each.text for each in queries], components)
 
