@@ -61,8 +61,14 @@ class ReadyMade(Backbone):
     def check_rows(self, outputs: Sequence[str], records: Records, root: str) -> None:
         """Check the first file before any is copied, unless it lies on S3.
 
-        Raises InputError if rows are single vectors and a map is wanted, or the other way round, and for an array that
-        cannot hold features.
+        Args:
+            outputs: outputs that the family reads: `map`, `pooled`, `mask`.
+            records: their first image names the file.
+            root: folder or address that the URIs of the images are relative to.
+
+        Raises:
+            InputError: rows are single vectors and a map is wanted, or the other way round, or the array cannot hold
+                features.
         """
         path, array_name = _located(root, _file_and_row(records.images[0])[0])
         if named_files.is_remote(path):

@@ -25,6 +25,12 @@ def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transf
     """Read and transform pictures; one that cannot be read or held becomes a reject with its reason.
 
     Errors of the storage are raised: missing credentials, a disk or file server that fails.
+
+    Args:
+        ids: ids of the images.
+        uris: address of each image, below `root`.
+        root: folder or address of the data set.
+        transform: cuts squares from a picture, as the backbone reads them.
     """
     decoded, squares, rejects = [], [], []
     for image, uri in zip(ids, uris, strict=True):
@@ -40,9 +46,15 @@ def decode(ids: Sequence[str], uris: Sequence[str], root: str, transform: Transf
 def read_squares(
     picture: bytes | str | PIL.Image.Image, root: str, transform: Transform
 ) -> UInt8[np.ndarray, "crops size size 3"]:
-    """The squares of one picture, given as an image, as the bytes of a file or as an address below `root`.
+    """The squares of one picture.
 
-    Raises UnreadableImage for every fault of the picture or of its address.
+    Args:
+        picture: an image, the bytes of a file, or an address below `root`.
+        root: folder or address of the data set; only read for an address.
+        transform: cuts the squares, as the backbone reads them.
+
+    Raises:
+        UnreadableImage: for every fault of the picture or of its address.
     """
     try:
         if isinstance(picture, PIL.Image.Image):

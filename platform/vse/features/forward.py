@@ -75,7 +75,13 @@ class ShardBuffer:
     def add(
         self, ids: Sequence[str], rows: dict[str, np.ndarray], rejects: Sequence[tuple[str, str]]
     ) -> Receipt | None:
-        """Add rows; returns the receipt if they completed a shard."""
+        """Add rows; returns the receipt if they completed a shard.
+
+        Args:
+            ids: images that have features.
+            rows: output name -> features (len(ids), ...).
+            rejects: (id, reason) of images without features.
+        """
         self._ids += ids
         self._rejects += rejects
         if len(ids):

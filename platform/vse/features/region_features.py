@@ -54,7 +54,16 @@ class RegionFeatures(StoredFeatures):
         return super().channels(output) + NUMBERS
 
     def array(self, output: str, ids: tuple[str, ...], *, mapped: bool = True) -> np.ndarray:
-        """(len(ids), channels) half floats in memory."""
+        """Features of regions, half floats in memory.
+
+        Args:
+            output: the backbone's output; not read if features are pooled, because they come from `map`.
+            ids: ids of the regions, or of photographs for the whole of them.
+            mapped: as of `StoredFeatures.array`; not read if features are pooled.
+
+        Returns:
+            Features (len(ids), channels), with the geometry as last channels.
+        """
         sides = np.array([sides_of(id_) or _WHOLE for id_ in ids]).reshape(-1, 4)
         features = self._means(ids, sides) if self.pooled else super().array(output, ids, mapped=mapped)
         if not self.with_geometry:

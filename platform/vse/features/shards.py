@@ -183,7 +183,20 @@ def _name(ids: Sequence[str], rejects: Sequence[tuple[str, str]]) -> str:
 def read_shard(
     folder: Folder, file: str, outputs: Sequence[str], expected: Mapping[str, Any] | None = None
 ) -> dict[str, np.ndarray]:
-    """Output name -> array (rows, *shape). Raises DamagedError if the file differs from its manifest entry."""
+    """The rows of a shard.
+
+    Args:
+        folder: folder of the store.
+        file: name of the shard in it.
+        outputs: names of the outputs to read.
+        expected: the shard's entry in the manifest, whose checksum is compared; None for no comparison.
+
+    Returns:
+        Output name -> array (rows, *shape).
+
+    Raises:
+        DamagedError: the file differs from its manifest entry.
+    """
     data = folder.read_bytes(file)
     if expected is not None and sha256_of(data) != expected["sha256"]:
         raise DamagedError(f"{folder.address(file)}: damaged, its checksum differs from the manifest")

@@ -192,8 +192,11 @@ class FeatureStore:
     def array(self, output: str, ids: Sequence[str], cache: str | os.PathLike[str] | None = None) -> np.ndarray:
         """Features of images: (len(ids), *shape), half floats (masks: bytes), in the order of `ids`.
 
-        With a cache folder (local, shared by all processes of a node) the result is a read-only memory-mapped file,
-        which the first process writes; without one it is an array in memory.
+        Args:
+            output: name of an output of the backbone.
+            ids: images; one may appear several times.
+            cache: local folder, shared by all processes of a node. The result is then a read-only memory-mapped file,
+                which the first process writes; with None it is an array in memory.
 
         Raises:
             InputError: naming the first image that the store lacks, and why it was rejected.
@@ -281,7 +284,14 @@ class StoredFeatures:
         return self.store.shape(output)[-1]
 
     def array(self, output: str, ids: tuple[str, ...], *, mapped: bool = True) -> np.ndarray:
-        """(len(ids), ...) half floats; `mapped`: from the file that processes of this node share."""
+        """Features of images, (len(ids), ...) half floats, in the order of `ids`.
+
+        Args:
+            output: name of an output of the backbone.
+            ids: images.
+            mapped: whether the result is the file in `cache` that processes of this node share; otherwise it is in
+                memory.
+        """
         cache = self.cache if mapped else None
         try:
             return self.store.array(output, ids, cache)

@@ -82,7 +82,16 @@ def untrained(config: ComponentConfig) -> ComponentConfig:
 
 
 def fill(network: Network, content: Any, where: str) -> None:
-    """Put tuned weights into a network, in place. Raises InputError naming the first key that does not fit."""
+    """Put tuned weights into a network, in place.
+
+    Args:
+        network: a network of the same backbone.
+        content: mapping of names to tensors, as of its `state_dict`.
+        where: the file of the weights, for messages.
+
+    Raises:
+        InputError: naming the first key that does not fit.
+    """
     own = network.state_dict()
     for key in sorted(own.keys() ^ content.keys()):
         raise InputError(f"{where}: {key} is {'missing' if key in own else 'unknown'}; another network wrote it")

@@ -176,7 +176,13 @@ class Embedder:
     def scores_of(
         self, features: Iterable[np.ndarray], texts: Texts, alpha: float | None = None
     ) -> Float32[np.ndarray, "images texts"]:
-        """Like `scores`, for features in arrays (images, ...) of any length, and for sentences from `read`."""
+        """Like `scores`, for images and sentences that have been read before.
+
+        Args:
+            features: arrays (images, ...) of any length; their scores follow one another.
+            texts: sentences from `read`.
+            alpha: as of `scores`.
+        """
         family, settings = self.trained.family, self.inference_settings(alpha)
         captions = encode_captions(family, texts) if len(texts) else {}
         parts = [np.empty((0, len(texts)), np.float32)]

@@ -239,7 +239,13 @@ def _captions(embedder: Embedder, data: SplitData, options: SearchOptions) -> Se
 def query_image(records: Records, root: str, given: str) -> Image | None:
     """The image of the data set with this id or file; None for any other file.
 
-    Raises InputError if there is no such file either.
+    Args:
+        records: the data set.
+        root: folder or address that the URIs of its images are relative to.
+        given: id, URI or path, as the user gave it.
+
+    Raises:
+        InputError: there is no such file either.
     """
     file = expanded(given)
     for image in records.images:

@@ -80,7 +80,13 @@ class PictureSaliency:
 
     @classmethod
     def of(cls, captions: Sequence[str], results: Sequence[Saliency], picture: PIL.Image.Image) -> "PictureSaliency":
-        """From the saliency of each caption, all of them with an image."""
+        """From the saliency of each caption, all of them with an image.
+
+        Args:
+            captions: The captions as the user gave them.
+            results: Saliency of the score with each caption, in their order.
+            picture: The image, RGB.
+        """
         shares = [
             None if each.shares is None else tuple(zip(each.words, each.shares.tolist(), strict=True))
             for each in results

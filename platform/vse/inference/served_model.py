@@ -120,11 +120,18 @@ def offer_best(
     name: str = "",
     card: Callable[[Folder], str] = lambda run: "",
 ) -> str | None:
-    """Offer the run that is best on validation (`val/rsum` at its kept epoch); returns its name.
+    """Offer the run that is best on validation (`val/rsum` at its kept epoch).
 
-    `card` gives the text of the model card for the folder of a run.
+    Args:
+        workspace: of the runs.
+        runs: names of finished runs, at least one.
+        changes: settings that affect inference only, such as a selected α.
+        name: of the registered model; by default `model_name`.
+        card: gives the text of the model card for the folder of a run.
 
-    Returns None and logs a line if its family cannot be served, because that should not fail a finished sweep.
+    Returns:
+        The name of the run. None, with a line in the log, if its family cannot be served, because that should not fail
+        a finished sweep.
     """
     best = max(runs, key=lambda run: workspace.run(run).read_json(RESULT)["metrics"].get("val/rsum", -math.inf))
     try:
@@ -157,7 +164,14 @@ def pack(trained: Trained, run: Folder, sentences: SentenceFeatures | None = Non
     External files are backbone weights, a parser or a backbone that is a folder, and fitted sentence features, with the
     text encoder of these. Published weights, models of a hub and installed spaCy pipelines are stored by name.
 
-    Raises InputError if the weights of the backbone were replaced after the training.
+    Args:
+        trained: the run with its kept checkpoint.
+        run: folder of the run, where the packed model goes.
+        sentences: fitted features of a family that reads vectors of whole sentences; None for any other family.
+        card: text of README.md; another text is packed into another folder.
+
+    Raises:
+        InputError: the weights of the backbone were replaced after the training.
     """
     source, config = trained.checkpoint, trained.config
     if _external_files(config):

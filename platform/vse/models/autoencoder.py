@@ -93,7 +93,13 @@ def discriminator_of(dim: int, config: DiscriminatorConfig) -> Discriminator:
 
 
 def adversarial_phases(family: nn.Module, judge: Discriminator, config: DiscriminatorConfig) -> tuple[Phase, Phase]:
-    """Two phases: encoders and decoders, then the discriminator on the updated codes."""
+    """Two phases: encoders and decoders, then the discriminator on the updated codes.
+
+    Args:
+        family: the model, with the discriminator as one of its modules.
+        judge: the discriminator.
+        config: the discriminator's learning rate, as a factor, and the steps between its updates.
+    """
     judging = trainable(judge)
     own = {id(p) for p in judging}
     others = tuple(p for p in trainable(family) if id(p) not in own)

@@ -76,7 +76,13 @@ class ConceptScore(nn.Module):
         phrases: Float[Tensor, "phrases dim"],
         logits: Float[Tensor, "phrases concepts"],
     ) -> Float[Tensor, "phrases listed"]:
-        """Scores of every phrase with its own regions; arguments as of `forward`."""
+        """Scores of every phrase with its own regions.
+
+        Args:
+            regions: v of the regions that are listed for each phrase.
+            phrases: t.
+            logits: u.
+        """
         return self._of_products(regions * phrases[:, None], logits.softmax(dim=1), "plkw,pk->plw")
 
     def _of_products(self, products: Tensor, weights: Tensor, weighted_sum: str) -> Tensor:

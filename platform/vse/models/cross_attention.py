@@ -48,9 +48,17 @@ class Attention:
 def attention_weights(
     raw: Float[Tensor, "contexts k queries l"], context_mask: Bool[Tensor, "contexts k"], how: Attention
 ) -> Float[Tensor, "contexts k queries l"]:
-    """Attention of every query vector over the context; arguments as for `relevance`.
+    """Attention of every query vector over the context.
 
-    Similarities are rectified with `slope`, divided by their norm over the queries, and softmaxed over the context.
+    Similarities are rectified, divided by their norm over the queries, and softmaxed over the context.
+
+    Args:
+        raw: products of context and query vectors, zero for absent ones.
+        context_mask: True for context vectors that exist; the others get no weight if any exists.
+        how: `slope` of negative similarities and `softmax`, the inverse temperature.
+
+    Returns:
+        Weights of shape (contexts, k, queries, l), which sum to 1 over k.
     """
     clipped = F.leaky_relu(raw, how.slope) if how.slope else raw.relu()
     clipped = clipped / (torch.linalg.vector_norm(clipped, dim=-1, keepdim=True) + epsilon(raw.dtype))
@@ -63,7 +71,13 @@ def attended_cosine(
     gram: Float[Tensor, "contexts k k"],
     weights: Float[Tensor, "contexts k queries l"],
 ) -> Float[Tensor, "contexts queries l"]:
-    """Cosine of every query vector and the context vectors that it attends to; arguments as for `relevance`."""
+    """Cosine of every query vector and the context vector that it attends to, Σ_k a_k x_k.
+
+    Args:
+        raw: products of context and query vectors, zero for absent ones.
+        gram: Gram matrix of each context.
+        weights: attention a of `attention_weights`.
+    """
     product = (weights * raw).sum(1)
     square = (weights * (gram @ weights.flatten(2)).view_as(weights)).sum(1)
     return product / square.clamp_min(max(epsilon(raw.dtype) ** 2, torch.finfo(raw.dtype).tiny)).sqrt()

@@ -143,7 +143,13 @@ def present(features: Float[Tensor, "batch regions channels"]) -> Bool[Tensor, "
 
 
 def two_layers(inputs: int, hidden_dim: int, outputs: int) -> nn.Sequential:
-    """Two linear layers with a ReLU between them."""
+    """Two linear layers with a ReLU between them.
+
+    Args:
+        inputs: dimension of the input.
+        hidden_dim: dimension between the layers.
+        outputs: dimension of the output.
+    """
     return nn.Sequential(nn.Linear(inputs, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, outputs))
 
 

@@ -62,7 +62,16 @@ class PrefixGRU(nn.Module):
         sequences: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch time dim"]:
-        """States after every row number, zero after each length; arguments as of `forward`."""
+        """States of sequences after every word.
+
+        Args:
+            table: vectors of distinct words.
+            sequences: row numbers of `table`.
+            lengths: of the sequences, at least 1.
+
+        Returns:
+            States of shape (batch, time, dim), zero after each length.
+        """
         batch, time = sequences.shape
         if batch == 0:
             return self.states(table, sequences.new_zeros(1, max(1, time)), lengths.new_ones(1))[:0, :time]
@@ -132,7 +141,16 @@ class WordStates(nn.Module):
         sequences: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch time dim"]:
-        """States at every row number, zero after each length; arguments as of `PrefixGRU.forward`."""
+        """States of sequences at every word.
+
+        Args:
+            table: vectors of distinct words.
+            sequences: row numbers of `table`.
+            lengths: of the sequences, at least 1.
+
+        Returns:
+            Mean of both directions, (batch, time, dim), zero after each length.
+        """
         forward = self.forward_gru.states(table, sequences, lengths)
         backward = self.backward_gru.states(table, reversed_rows(sequences, lengths), lengths)
         place = (lengths[:, None] - 1 - torch.arange(sequences.shape[1], device=lengths.device)).clamp_min(0)
@@ -158,6 +176,14 @@ def states_in_graph(
 
     ONNX's operator stops at the length of each sequence and gives zeros after it. It has the gates in another order
     than torch: update, reset, new.
+
+    Args:
+        gru: the GRU, of any number of layers.
+        x: input vectors of padded sequences.
+        lengths: of the sequences.
+
+    Returns:
+        States of shape (batch, time, dim), of both directions (batch, time, 2 dim).
     """
     suffixes = ("", "_reverse")[: 1 + gru.bidirectional]
 

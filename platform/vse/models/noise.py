@@ -75,7 +75,13 @@ def _blocks(draw: Tensor, num: int, stream: int) -> Iterator[tuple[slice, slice,
 
 
 def normal(draw: Int[Tensor, " batch"], num: int, stream: int = 0) -> Float[Tensor, "batch num"]:
-    """`num` standard normal draws per caption (Box-Muller transform), float64; arguments as of `uniform`."""
+    """`num` standard normal draws per caption (Box-Muller transform), float64.
+
+    Args:
+        draw: key of each caption.
+        num: number of draws per caption.
+        stream: 0 to 999; streams of one key are independent of each other.
+    """
     pairs = (num + 1) // 2
     first, second = uniform(draw, 2 * pairs, stream).chunk(2, dim=1)
     radius, angle = (-2 * torch.log1p(-first)).sqrt(), 2 * math.pi * second

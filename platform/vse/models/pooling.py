@@ -192,7 +192,13 @@ def descending(items: Float[Tensor, "batch items dim"]) -> Float[Tensor, "batch 
 
 
 def place_codes(num: int | torch.SymInt, dim: int, device: torch.device | None = None) -> Float[Tensor, "num dim"]:
-    """Sine and cosine codes of the positions 0 … num − 1 (Vaswani et al., 2017), float64."""
+    """Sine and cosine codes of the positions 0 … num − 1 (Vaswani et al., 2017), float64.
+
+    Args:
+        num: number of positions; a symbol in an exported graph.
+        dim: dimension of a code.
+        device: where the codes are made; None for torch's default device.
+    """
     angles = torch.arange(num, dtype=torch.float64, device=device)[:, None] * torch.exp(
         torch.arange(0, dim, 2, dtype=torch.float64, device=device) * (-math.log(10_000.0) / dim)
     )

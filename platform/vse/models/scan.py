@@ -97,6 +97,14 @@ class SCAN(Family):
 
         The attention of the score is `attention_map`. It divides a region's similarities by their norm over all words,
         so a region that resembles a text of one word a little gets as much as one that resembles it well.
+
+        Args:
+            images: codes with `regions`.
+            queries: codes of texts with `words`.
+            temperature: temperature of the softmax.
+
+        Returns:
+            Distributions of shape (images, queries, regions), zero for absent regions.
         """
         regions, words = images["regions"], queries["words"]
         logits = torch.einsum("ird,qtd->irq", regions, words * word_shares(words)[..., None]) / temperature

@@ -264,7 +264,13 @@ class UniVSE(Family):
         return {"captions": vectors}
 
     def mix(self, sentences: Tensor, bags: Tensor, alpha: Tensor | float) -> Tensor:
-        """u_cap = α u_sent + (1 - α) u_comp (§3.2), (batch, dim)."""
+        """u_cap = α u_sent + (1 - α) u_comp (§3.2), a unit vector with `renormalize`.
+
+        Args:
+            sentences: u_sent, (batch, dim).
+            bags: u_comp, (batch, dim).
+            alpha: α, a number or a tensor with gradient.
+        """
         mixed = alpha * sentences + (1 - alpha) * bags
         return unit(mixed) if self.config.renormalize else mixed
 

@@ -61,7 +61,16 @@ class ProjectedStates(nn.Module):
         sequences: Int[Tensor, "batch time"],
         lengths: Int[Tensor, " batch"],
     ) -> Float[Tensor, "batch time dim"]:
-        """The projected row of every number, zero after each length."""
+        """The projected row of every word.
+
+        Args:
+            table: vectors of distinct words.
+            sequences: row numbers of `table`.
+            lengths: of the sequences.
+
+        Returns:
+            Vectors of shape (batch, time, dim), zero after each length.
+        """
         rows = F.embedding(sequences, self.project(table))
         return rows * within(lengths, sequences.shape[1])[..., None]
 

@@ -76,7 +76,15 @@ class MatchingObjective(HingeObjective):
         epoch: int,
         paired: Bool[Tensor, " items"] | None = None,
     ) -> Float[Tensor, ""]:
-        """The configured matching loss for an epoch; arguments as of the function `matched`."""
+        """The configured matching loss for an epoch, summed over both directions.
+
+        Args:
+            scores: of images and captions.
+            excluded: pairs that do not count as negatives, including all pairs with an item that is not `paired`.
+            gathered: holds the learnable scalars.
+            epoch: decides whether the hinge uses the hardest negatives only, as configured.
+            paired: items whose image and caption belong together; None for all.
+        """
         return matched(self._match, scores, excluded, gathered, self.config.margin, self.hardest(epoch), paired)
 
     def collapse_level(self, epoch: int) -> tuple[str, float] | None:

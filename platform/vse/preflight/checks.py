@@ -18,7 +18,15 @@ class Check:
 
     @classmethod
     def of(cls, what: str, where: str, passed: bool, detail: str, problem: str) -> "Check":
-        """`ok` with `detail` if it passed, else a problem with the text `problem`."""
+        """The result of a check that passes or does not.
+
+        Args:
+            what: what is checked, such as "clock".
+            where: the node or file that it is checked on.
+            passed: whether it is `ok`.
+            detail: the value, shown if it passed.
+            problem: the value and the expected one, shown if it did not.
+        """
         return cls(what, where, "ok" if passed else "problem", detail if passed else problem)
 
 

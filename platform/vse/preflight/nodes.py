@@ -165,7 +165,13 @@ def _marker(workspace: str, nodes: int) -> contextlib.AbstractContextManager[str
 
 
 def check_hosts(plan: Mapping[str, Any], nodes: Nodes, wait: float = 0.0) -> list[Check]:
-    """Whether all hosts of a cluster that lists them join within `wait` seconds; empty for any other cluster."""
+    """Whether all hosts of a cluster that lists them have joined; empty for any other cluster.
+
+    Args:
+        plan: content of the cluster file.
+        nodes: like `ray.nodes`.
+        wait: seconds to wait for hosts at most.
+    """
     hosts = listed(plan)
     if not hosts:
         return []
