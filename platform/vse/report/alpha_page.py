@@ -51,7 +51,17 @@ def write_report(
 
 
 def alpha_page(results: AlphaResults, table: Table, svg: bytes, made_with: Provenance) -> str:
-    """The page: headline numbers, the figure, the tables, the rule and its outcome."""
+    """The page of a sweep of α: headline numbers, the figure, the tables, the rule and its outcome.
+
+    Args:
+        results: The sweep.
+        table: The result of `alpha_table`, plain and attacked metrics together. The page shows its split.
+        svg: The result of `alpha_figure` as SVG.
+        made_with: How the results can be reproduced.
+
+    Returns:
+        The HTML document.
+    """
     arms = [arm.label for arm in (results.reference, results.learned) if arm is not None]
     return render(
         "alpha.html",

@@ -19,7 +19,16 @@ _ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
 
 
 def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_with: Provenance) -> str:
-    """The page: systems, keys that differ, a figure (SVG) and all numbers of each split, and the method."""
+    """The page of a comparison: systems, keys that differ, a figure and all numbers of each split, and the method.
+
+    Args:
+        comparison: Its first system is the baseline of all differences.
+        figures: By split, a figure as SVG.
+        made_with: How the results can be reproduced.
+
+    Returns:
+        The HTML document.
+    """
     first, *others = (system.label for system in comparison.systems)
     against = " and ".join(others) if len(others) < _MANY else f"{len(others)} systems"
     shared, partial = differing(comparison)

@@ -101,7 +101,14 @@ def evaluation_headline(rsums: Mapping[str, float]) -> str:
 
 
 def trial_text(name: str, sweep: str, training: str, metrics: Mapping[str, float]) -> str:
-    """A trial and its rsum in a few sentences. `training`: the name of its run, empty if there is none."""
+    """A trial and its rsum in a few sentences, as Markdown.
+
+    Args:
+        name: The trial, as its run in MLflow is called.
+        sweep: Name of the sweep, to whose run the text links.
+        training: Name of the run that the trial trained; empty if there is none.
+        metrics: By full name; of these, `val/rsum` and `test/rsum` are shown if they are there.
+    """
     parts = [f"{escaped(name)}, a trial of {run(sweep)}"]
     parts += [f"of the training {run(training)}"] if training else []
     rsums = {split: metrics[f"{split}/rsum"] for split in ("val", "test") if f"{split}/rsum" in metrics}

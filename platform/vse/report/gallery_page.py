@@ -145,7 +145,17 @@ class RunAnswers:
         return [self.text(row) for row in np.flatnonzero(self.fold.caption_to_image == image).tolist()]
 
     def columns(self, pool: str, queries: Sequence[int], number: int) -> list[Column]:
-        """What the run answers to queries of a pool."""
+        """Ranks and best candidates of some queries of a pool, as this run scores them.
+
+        Args:
+            pool: A key of `ranks`. `TO_IMAGE` ranks images for a caption. All others rank captions for an image; a pool
+                that is named after an attack also has its adversaries.
+            queries: Positions in the fold: of captions under `TO_IMAGE`, otherwise of images.
+            number: How many of the best candidates are returned for each query.
+
+        Returns:
+            A column for each query, in their order.
+        """
         if not queries:
             return []
         rows = np.array(queries)

@@ -98,7 +98,16 @@ def named(values: Mapping[MetricKey, float]) -> dict[str, float]:
 
 
 def record(measured: Measured, options: SharedOptions, run: Folder, workspace: Workspace) -> None:
-    """Write the metrics of a measurement into the journal of its run, from which MLflow gets them, if it lacks any."""
+    """Write the metrics of a measurement into the journal of its run, from which MLflow gets them.
+
+    Nothing is written if the journal has all of them with these values.
+
+    Args:
+        measured: What was measured of the run.
+        options: How it was measured. The labels of metrics say what was altered (`journal_label`).
+        run: Its folder.
+        workspace: Where the journals are.
+    """
     journal, metrics = workspace.journal(run), named(keyed(measured, to_dict(options)))
     known = read(journal.path).latest()
     if any(known.get(name) != value for name, value in metrics.items()):

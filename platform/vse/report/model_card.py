@@ -77,10 +77,16 @@ def model_card(run: Folder, options: CardOptions, alpha: float | None = None) ->
 
 
 def write_card(folder: Folder, run: Folder, options: CardOptions, alpha: float | None = None) -> None:
-    """Write the card of a run next to exported files, and upload the folder if asked to; arguments as `model_card`.
+    """Write the card of a run next to exported files, and upload the folder to the hub if a repository is named.
+
+    Args:
+        folder: folder of the exported files.
+        run: folder of the run.
+        options: content of the card, and the repository.
+        alpha: as for `model_card`.
 
     Raises:
-        InputError: the folder is not on a disk, or the hub refuses the repository.
+        InputError: the folder is not on a disk, the family has no alpha, or the hub refuses the repository.
         StorageError: the hub cannot be reached.
     """
     folder.write_text(CARD, model_card(run, options, alpha))

@@ -26,7 +26,13 @@ class Provenance:
 def provenance(
     commands: Sequence[str], configuration: Mapping[str, Mapping[str, Any]], facts: Mapping[str, str] | None = None
 ) -> Provenance:
-    """Provenance with the versions, the machine and the commit of this process."""
+    """Provenance with the versions, the machine and the commit of this process.
+
+    Args:
+        commands: Commands that reproduce the results.
+        configuration: Settings as dotted keys, under a heading each, such as the name of a run.
+        facts: Further lines by label, which stand before the machine; None for no others.
+    """
     around = environment()
     hardware, commit = around["hardware"], around["git"].get("commit")
     machine = {"machine": f"{hardware['processor']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB"}

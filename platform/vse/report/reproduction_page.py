@@ -16,7 +16,16 @@ Data = Mapping[str, Any]
 
 
 def write_reproduction(folder: Folder, data: Data, commands: Sequence[str]) -> list[str]:
-    """Write page, table and numbers of reproduced tables; returns the names of the files."""
+    """Write page, table and numbers of reproduced tables.
+
+    Args:
+        folder: Where to write.
+        data: What `results.json` of a reproduction holds (`reproduction.results.results_of`).
+        commands: Commands that reproduce the results.
+
+    Returns:
+        The names of the files.
+    """
     page = reproduction_page(data, commands)
     return write_files(folder, {PAGE: page, TABLE: to_csv(data), RESULTS: json_text(data)})
 

@@ -95,7 +95,16 @@ def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[st
 
 
 def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterable[str] = ()) -> str:
-    """The page of runs: a table for each data set, since numbers on different data cannot be compared."""
+    """The page of runs: a table for each data set, since numbers on different data cannot be compared.
+
+    Args:
+        runs: The runs, in the order of the columns. Runs with the same `records` share a table.
+        made_with: How the numbers can be reproduced.
+        notes: Sentences on what the tables lack, such as runs that were not evaluated.
+
+    Returns:
+        The HTML document.
+    """
     by_data: dict[str, list[ReportedRun]] = {}
     for run in runs:
         by_data.setdefault(run.records, []).append(run)

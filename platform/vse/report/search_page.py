@@ -60,9 +60,15 @@ def build_search(request: Request) -> str:
 
 
 def thumbnail(uri: str, root: str, side: int = THUMBNAIL) -> str:
-    """A picture as the data URI of a JPEG of at most `side` pixels a side, never enlarged.
+    """A picture as the data URI of a JPEG, scaled down to fit a square but never enlarged.
 
-    Empty if the picture cannot be read, or if there is none, as with ready-made features.
+    Args:
+        uri: Address of the picture, as for `open_image`.
+        root: Folder or s3:// address that a relative path starts from.
+        side: Side of the square in pixels.
+
+    Returns:
+        The URI. Empty if the picture cannot be read, or if there is none, as with ready-made features.
     """
     try:
         picture = open_image(uri, root)
@@ -139,7 +145,16 @@ def _hit(hit: Hit, result: SearchResult) -> dict[str, Any]:
 
 
 def search_page(result: SearchResult, thumbnail: Thumbnail, made_with: Provenance) -> str:
-    """The HTML document. `thumbnail` returns the data URI of a picture by its URI, empty if it cannot be shown."""
+    """The page of a search: every sentence or the query picture, with its best answers.
+
+    Args:
+        result: Answers and what they were searched among; the page shows the first `MOST` of them.
+        thumbnail: Returns the data URI of a picture by its URI, empty if it cannot be shown.
+        made_with: How the answers can be reproduced.
+
+    Returns:
+        The HTML document.
+    """
     query = "a picture" if result.picture else "a sentence" if len(result.answers) == 1 else "sentences"
     candidates = f"{result.number:,} {result.what}"
     return render(

@@ -137,9 +137,14 @@ def attack_columns(rows: Sequence[Findings]) -> tuple[Column, ...]:
 
 
 def table(rows: Sequence[Findings], split: str, columns: tuple[Column, ...], title: str) -> Table:
-    """The arms' numbers on one split. Intervals are those of the study's bootstrap, shown by half of their width.
+    """The arms' numbers on one split. An arm with fewer seeds than others has a note that says so.
 
-    Arms with fewer seeds than others say so.
+    Args:
+        rows: For each arm, α and split, its seeds and [mean, low, high] by metric, as `findings["table"]` has them for
+            one kind of words.
+        split: The split; rows of other splits are left out.
+        columns: The metrics to show. Intervals are from the study's bootstrap, shown by half of their width.
+        title: Heading of the table.
     """
     here = [row for row in rows if row["split"] == split]
     most = max((row["seeds"] for row in here), default=0)

@@ -77,7 +77,14 @@ def legend_columns(labels: Sequence[str], width: float = WIDTH) -> int:
 
 
 def add_legend(figure: Any, handles: Sequence[Any], loc: str = "outside lower center", **more: Any) -> None:
-    """One legend for all panels, in as many columns as fit."""
+    """One legend for all panels, in as many columns as fit into the width of the figure.
+
+    Args:
+        figure: A matplotlib figure of its final size.
+        handles: Artists with labels, in the order of the entries.
+        loc: Where the legend stands, as `Figure.legend` takes it.
+        more: Further arguments of `Figure.legend`.
+    """
     columns = legend_columns([str(handle.get_label()) for handle in handles], figure.get_size_inches()[0])
     figure.legend(handles=handles, loc=loc, ncols=columns, **more)
 

@@ -84,7 +84,15 @@ TABLES: dict[tuple[str, str], PaperTable] = {}
 
 
 def add_table(paper: str, number: str, title: str, *of_tasks: str, **more: object) -> None:
-    """Register a table; `more` are further fields of `PaperTable`."""
+    """Register a table of a paper in `TABLES`. A number may be registered once.
+
+    Args:
+        paper: A key of `published.PAPERS`.
+        number: As printed.
+        title: What the table shows.
+        of_tasks: Names of the tasks that measure its columns.
+        more: Further fields of `PaperTable`.
+    """
     assert (paper, number) not in TABLES, (paper, number)
     TABLES[paper, number] = PaperTable(paper=paper, number=number, title=title, tasks=of_tasks, **more)  # type: ignore[arg-type]
 

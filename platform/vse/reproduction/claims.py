@@ -41,7 +41,15 @@ CLAIMS: dict[str, tuple[TableClaim, ...]] = {}
 
 
 def add_claim(paper: str, table: str, name: str, statement: str, *differences: Sequence[Difference]) -> None:
-    """Register a claim. Differences come in groups, as `above` returns them."""
+    """Register a claim of a paper. It holds if all of its differences do.
+
+    Args:
+        paper: A key of `published.PAPERS`.
+        table: Number of the table whose rows the claim is about.
+        name: Identifies the claim among those of the paper.
+        statement: The claim in a sentence, for pages.
+        differences: In groups, as `above` returns them.
+    """
     own = CLAIMS.setdefault(paper, ())
     assert all(each.name != name for each in own), (paper, name)
     flat = tuple(each for group in differences for each in group)

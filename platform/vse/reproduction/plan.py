@@ -199,6 +199,11 @@ def reproduction_trial(
 ) -> dict[str, Any]:
     """Train an arm at a seed and measure the rows that it stands for.
 
+    Args:
+        changes: The trial: its arm and its seed.
+        setting: What all trials share, with the configuration of each arm.
+        measurements: By arm and digits of a `Measurement`, its tasks and its keys as plain data.
+
     Returns:
         Numbers of the training, and `measured`: by digits of a measurement, its values, what they are of, and the files
         of outcomes.

@@ -74,7 +74,13 @@ def summary(status: Status) -> str:
 
 
 def render(status: Status, *, terminal: bool, size: tuple[int, int] | None = None) -> str:
-    """Rows and failures as text. `size`: (columns, lines) of the terminal; plain text has all rows."""
+    """Rows and failures as text: a table as large as the terminal, or plain lines with all rows.
+
+    Args:
+        status: What is shown. Without room for all rows, the most urgent ones are, and the others are counted.
+        terminal: Whether the text may have colours and must fit a screen.
+        size: (columns, lines) of the terminal; None reads it from the environment. Plain text ignores it.
+    """
     if not terminal:
         shown, _ = chosen(status.rows, len(status.rows))
         lines = ["  ".join(filter(None, (_named(row), row.note))) for row in shown]
