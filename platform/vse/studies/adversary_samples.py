@@ -112,7 +112,19 @@ def generated(
 
 
 def drawn(config: RunConfig, workspace: Workspace, options: SampleOptions) -> tuple[list[Image], list[Candidate]]:
-    """Images in the order of the sheets, and up to `number` adversaries of each kind."""
+    """Draw the images and adversaries of a sample; data are described and captions parsed if they are not yet.
+
+    Args:
+        config: The data set, the parser and the rules of adversaries.
+        workspace: Where stages keep their results.
+        options: Which splits, how many images and adversaries, and the name of the draw.
+
+    Returns:
+        Images in the order of the sheets, and up to `options.number` adversaries of each kind, all of these images.
+
+    Raises:
+        InputError: The splits have no images.
+    """
     records = describe(config, workspace)
     every = [image for name in options.splits for image in records.split(name).images]
     language = parse_dataset(config, workspace, records)
@@ -154,7 +166,13 @@ def listing(images: Sequence[Image], shown: Sequence[Candidate]) -> str:
 
 
 def sheets(config: RunConfig, images: Sequence[Image], per_sheet: int) -> Iterator[PIL.Image.Image]:
-    """The images, `per_sheet` on each, numbered as in the listing."""
+    """The contact sheets: images in a grid, each under its position in `images`, by which the listing names it.
+
+    Args:
+        config: Its data source knows where the image files are.
+        images: In the order of `drawn`.
+        per_sheet: Images on one sheet; the last sheet may have fewer.
+    """
     root = registry.build("source", config.data).image_root
     for first in range(0, len(images), per_sheet):
         here = images[first : first + per_sheet]
@@ -178,7 +196,16 @@ class Truths:
 
 
 def judged_by_source(config: RunConfig, workspace: Workspace, options: SampleOptions) -> list[Truths] | None:
-    """A row for every kind; None if the source does not know which captions are true."""
+    """Judge all adversaries of the splits by a data source that knows what is true, as generated scenes do.
+
+    Args:
+        config: The data set, the parser and the rules of adversaries.
+        workspace: Where stages keep their results.
+        options: Its splits are judged. It draws no sample here, so its other keys do not matter.
+
+    Returns:
+        A row for every kind; None if the source does not know which captions are true.
+    """
     source = source_of(config.data)
     if not source.knows_truth:
         return None

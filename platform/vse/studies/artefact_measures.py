@@ -120,11 +120,19 @@ def measure(
 
 
 def symmetric(gaps: Float[np.ndarray, "samples gaps"], keys: Sequence[bytes], bins: int = 20) -> list[int]:
-    """Ascending positions of pairs to keep, so that gaps of about the same size occur equally often with either sign.
+    """Select pairs so that gaps of about the same size occur equally often with either sign.
 
-    Sizes of each gap are divided into `bins` with equal numbers of pairs. In each bin, pairs of the more frequent sign
-    are dropped in the order of their keys, which does not depend on the order of the pairs. Pairs without any gap are
-    kept.
+    In each bin, pairs of the more frequent sign are dropped in the order of their keys, which does not depend on the
+    order of the pairs. Pairs without any gap are kept.
+
+    Args:
+        gaps: For each pair, one or more differences between its two texts, such as of log-likelihoods. With several,
+            all signs of a pair are opposite to those of its counterpart.
+        keys: A hash of each pair.
+        bins: Sizes of each gap are divided into this many bins with equal numbers of pairs.
+
+    Returns:
+        Ascending positions of the pairs to keep.
     """
     cells = np.zeros(gaps.shape, dtype=np.int64)
     for column in range(gaps.shape[1]):

@@ -75,7 +75,21 @@ class _NoImages:
 def measure_artefacts(
     config: RunConfig, workspace: Workspace, options: ArtefactTestOptions
 ) -> tuple[Records, list[Row]]:
-    """The records, and a row for every paradigm and filter; parses and attacks are made if missing."""
+    """Test how well text alone tells the adversaries of a data set, or of a file, from real captions.
+
+    Parses and attacks are made if they are missing.
+
+    Args:
+        config: The data set, whose training captions fit the language model, with parser and rules of adversaries.
+        workspace: Where stages keep their results.
+        options: Which adversaries are tested, and how.
+
+    Returns:
+        The records, and a row for every paradigm and filter.
+
+    Raises:
+        InputError: `options.splits` has the training split, or there are no adversaries.
+    """
     if "train" in options.splits:
         raise InputError("splits: the language model was trained on the training captions; use other splits")
     records = describe(config, workspace)

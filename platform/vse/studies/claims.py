@@ -59,14 +59,31 @@ class Claim:
 
 
 def claim(name: str, paper: str, statement: str, *comparisons: Comparison, seeds: int = SEEDS) -> Claim:
-    """A claim by positional arguments."""
+    """A claim by positional arguments.
+
+    Args:
+        name: Identifies the claim.
+        paper: The paper that makes it, such as `univse`. Holm's correction is over all claims of a paper.
+        statement: The claim in a sentence, for pages.
+        comparisons: The claim holds if all of them do.
+        seeds: Trainings of each arm that the verdict needs.
+    """
     return Claim(name=name, paper=paper, statement=statement, comparisons=comparisons, seeds=seeds)
 
 
 def over(
     better: Arm, worse: Arm, metric: str, *, margin: float = 0.0, negligible: float = 1.0, where: str = ""
 ) -> Comparison:
-    """The comparison `better` - `worse` on a metric, in points. `where` is added to its name, such as the split."""
+    """The comparison `better` - `worse` on a metric.
+
+    Args:
+        better: The arm that the paper finds better.
+        worse: The other arm.
+        metric: Name of the metric without its split.
+        margin: In points; the difference must exceed it. Negative for "no worse by more than".
+        negligible: In points; a difference below `margin + negligible` refutes the comparison.
+        where: Added to the name of the comparison, such as the split.
+    """
     return Comparison(
         name=f"{metric}: {better.model} - {worse.model}{where}",
         metric=metric,

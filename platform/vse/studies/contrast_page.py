@@ -49,7 +49,25 @@ def page_of(
     samples: int,
     seed: int,
 ) -> Page:
-    """`samples` of each paradigm for `number` of the captions; words and frequencies come from all of them."""
+    """A page with contrastive captions of every paradigm, made from captions of some files.
+
+    Words and frequencies come from all captions, of which some are shown.
+
+    Args:
+        images: The captions of each image; they are known to be true of the same picture.
+        rules: How candidates are made.
+        parser: The pipeline that parses the captions.
+        words: Kind of the words to put in: `shared`, `disjoint` or `all`.
+        number: Captions on the page, drawn at random; all if there are fewer.
+        samples: Candidates that are shown of each paradigm and caption.
+        seed: Seed of both choices.
+
+    Returns:
+        The page, with numbers over all captions.
+
+    Raises:
+        InputError: There are no captions, or none of their nouns is frequent enough.
+    """
     texts = [caption for captions in images for caption in captions]
     parses = iter(parse_texts(texts, parser))
     groups = [[_parsed(text, str(k), next(parses)) for text in captions] for k, captions in enumerate(images)]

@@ -60,14 +60,30 @@ class Results:
         return {name: [m.mean, m.mean - m.half, m.mean + m.half] for name, m in means.items()}
 
     def sample(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> Sample:
-        """Per-image results of a metric over the seeds of an arm."""
+        """Per-image results of a metric over the seeds of an arm.
+
+        Args:
+            arm: Name of the arm.
+            split: A measured split, or the name of a transfer.
+            words: Kind of the words of the adversaries, one of `WORDS`.
+            alpha: The α at inference; `CHOSEN_ALPHA` for the choice of the study's rule; None for a family without α.
+            metric: Its name without the split.
+        """
         if alpha == CHOSEN_ALPHA:
             alpha = self.chosen_alpha(arm)
         both = [counts_of(table, metric) for table in self._tables(arm, split, words, alpha)]
         return Sample(hits=np.stack([hits for hits, _ in both]), queries=both[0][1], images=split)
 
     def measured(self, arm: str, split: str, words: str, alpha: float | None, metric: str) -> bool:
-        """Whether every seed of an arm has a metric. Families that score pair by pair lack some attacks."""
+        """Whether every seed of an arm has a metric. Families that score pair by pair lack some attacks.
+
+        Args:
+            arm: Name of the arm.
+            split: A measured split, or the name of a transfer.
+            words: As for `sample`.
+            alpha: The α at inference, not `CHOSEN_ALPHA`; None for a family without α.
+            metric: Its name without the split.
+        """
         tables = self._tables(arm, split, words, alpha)
         return all(term in table for table in tables for term in terms_of(metric))
 
@@ -132,7 +148,14 @@ class Results:
 
 
 def findings(planner: Planner, arms: dict[str, list[Training]], command: str) -> dict[str, Any]:
-    """The content of `results.json`. The arms of the claims must be done; other arms have their finished seeds."""
+    """The content of `results.json` of a study, as plain data with rounded numbers.
+
+    Args:
+        planner: The study, with the archive of its trainings and a finished search.
+        arms: The trainings of each arm, one for each seed. Arms of the claims must be done; other arms enter with their
+            finished seeds, and need two.
+        command: The command that reproduces the study, for readers.
+    """
     done = {
         name: [training for training in trainings if planner.archive.summary(training) is not None]
         for name, trainings in arms.items()

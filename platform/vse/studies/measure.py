@@ -46,7 +46,16 @@ class _Subject(NamedTuple):
 
 
 def measure(training: Training, workspace: Workspace, trained: Trained) -> tuple[Tables, dict[str, dict[str, float]]]:
-    """(per-image tables; validation metrics by `alpha_key`, empty for families without an alpha)."""
+    """Measure a trained arm: validation over its values of α, its splits with their attacks, and its transfers.
+
+    Args:
+        training: What is measured of the arm.
+        workspace: Where adversaries and parses are kept; missing ones are made.
+        trained: The model.
+
+    Returns:
+        Per-image tables, and validation metrics by `alpha_key` (empty for families without an α).
+    """
     subject = _Subject(training, workspace, trained, pipeline.prepare(trained.config, workspace, parsed=True))
     curves = _validation(subject) if training.alphas else {}
     tables: Tables = {}

@@ -14,7 +14,14 @@ Changes = Mapping[str, Any]
 
 
 def grid(first: str, ones: Sequence[Any], second: str, twos: Sequence[Any]) -> tuple[Changes, ...]:
-    """Changes of two keys: every value of one with every value of the other."""
+    """Changes of two keys: every value of one with every value of the other, the second key fastest.
+
+    Args:
+        first: Dotted key of the configuration.
+        ones: Its values.
+        second: The other key.
+        twos: Its values.
+    """
     return tuple({first: a, second: b} for a in ones for b in twos)
 
 

@@ -77,10 +77,16 @@ def verdicts(
     claims: Sequence[Insensitive] = SWEEP_CLAIMS,
     replicates: int = REPLICATES,
 ) -> dict[str, Any]:
-    """Verdicts, as plain data, on the claims whose arms all have samples; `samples` returns a metric of an arm.
+    """Verdicts on the claims whose arms all have samples. Holm's correction also counts claims on ablations.
 
-    `effects` are the arms' distances from the mean with 95 % intervals, on the paper's scale. Holm's correction also
-    counts the paper's claims on ablations, which a study answers.
+    Args:
+        samples: By arm (`arm_name`), a function that returns the sample of a metric.
+        claims: The registered claims. Those without all arms have no verdict.
+        replicates: Draws of the bootstrap over images.
+
+    Returns:
+        By name of the claim, its verdict as plain data. `effects` are the arms' distances from the mean with 95 %
+        intervals, on the paper's scale.
     """
     answers: dict[str, Any] = {}
     for each in claims:

@@ -44,7 +44,18 @@ def pack(tables: Mapping[Key, np.ndarray]) -> bytes:
 
 
 def unpack(data: bytes, split: str, words: str, alpha: str) -> PerImage:
-    """The tables of one split, kind of words and α, by metric, in the order in which they were packed."""
+    """The tables of one split, kind of words and α.
+
+    Args:
+        data: The result of `pack`.
+        split: A test split, or the name of a transfer.
+        words: Kind of the words of the adversaries.
+        alpha: The `alpha_key`.
+
+    Returns:
+        By metric, in the order in which they were packed: (images, 2), hits and number of queries of each image. There
+        are none if nothing was measured under these keys.
+    """
     chosen = [("split", "=", split), ("words", "=", words), ("alpha", "=", alpha)]
     rows = pq.read_table(pa.BufferReader(data), columns=["metric", "hits", "queries"], filters=chosen)
     metric = rows.column("metric").to_numpy()

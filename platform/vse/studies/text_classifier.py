@@ -28,7 +28,16 @@ class Interval:
 
 
 def folds_by_image(images: Sequence[str], folds: int, seed: int) -> np.ndarray:
-    """Fold of every text: images are assigned in random order, in equal numbers."""
+    """Fold of every text: images are assigned in random order, in equal numbers.
+
+    Args:
+        images: The image of each text; texts of one image are in one fold.
+        folds: Number of folds; if there are fewer images, some folds are empty.
+        seed: Seed of the order.
+
+    Returns:
+        int array (texts,), from 0.
+    """
     distinct = list(dict.fromkeys(images))
     order = np.random.default_rng(seed).permutation(len(distinct))
     fold = {distinct[image]: place % folds for place, image in enumerate(order)}
@@ -98,7 +107,14 @@ def balanced_accuracy(
     *,
     seed: int = 0,
 ) -> Interval:
-    """Mean of the shares of real texts and of adversaries guessed right; percentiles over resampled images."""
+    """Mean of the shares of real texts and of adversaries guessed right; percentiles over resampled images.
+
+    Args:
+        guessed: Whether the classifier takes each text for an adversary.
+        is_adversary: Whether it is one.
+        images: The image of each text. The bootstrap draws images with all of their texts.
+        seed: Seed of the bootstrap, which has 2000 replicates.
+    """
     right = guessed == is_adversary
     shares = [cluster_counts(right & kind, kind, images) for kind in (~is_adversary, is_adversary)]
 
@@ -110,14 +126,34 @@ def balanced_accuracy(
 
 
 def cluster_counts(hits: np.ndarray, members: np.ndarray, images: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(hits, members) summed by image."""
+    """Numbers of hits and members of every image, by which the bootstrap weights images.
+
+    Args:
+        hits: Of each text, 1 or True if it counts as a hit.
+        members: Of each text, 1 or True if it counts in the denominator.
+        images: The image of each text.
+
+    Returns:
+        (hits, members), both (images,), in the sorted order of the images.
+    """
     _, image = np.unique(np.array(images), return_inverse=True)
     size = int(image.max()) + 1
     return np.bincount(image, hits.astype(float), size), np.bincount(image, members.astype(float), size)
 
 
 def interval(of: Callable[[np.ndarray], np.ndarray], num_images: int, replicates: int, seed: int) -> Interval:
-    """95 % percentile interval of `of(weights (replicates, images))` over images drawn with replacement."""
+    """95 % percentile interval of a statistic over images drawn with replacement.
+
+    Args:
+        of: The statistic: takes weights (replicates, images), how often each image was drawn, and returns a number for
+            each replicate. It is NaN if a draw lacks one kind of texts; such draws are ignored.
+        num_images: Number of images.
+        replicates: Draws of all images.
+        seed: Seed of the draws.
+
+    Returns:
+        The statistic with each image once, between the 2.5th and 97.5th percentile of the draws.
+    """
     drawn = np.random.default_rng(seed).multinomial(num_images, np.full(num_images, 1 / num_images), size=replicates)
     with np.errstate(invalid="ignore", divide="ignore"):  # a draw may lack one kind altogether
         values = of(drawn.astype(float))

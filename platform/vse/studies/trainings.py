@@ -80,7 +80,14 @@ class TrainingArchive:
         return None if name is None else self._summaries[name]
 
     def table(self, training: Training, split: str, words: str, alpha: str) -> PerImage:
-        """The results per image of a finished training on a split, under adversaries of `words`, at an `alpha_key`."""
+        """The results per image of a finished training.
+
+        Args:
+            training: It must be done.
+            split: A measured split, or the name of a transfer.
+            words: Kind of the words of the adversaries.
+            alpha: The `alpha_key`; "none" for a family without α.
+        """
         name = self._name(training)
         assert name is not None, f"{training.name} is not done"
         return unpack(self._entries[f"{name}.parquet"], split, words, alpha)
