@@ -59,12 +59,21 @@ class Adversaries:
 def attack_split(
     config: RunConfig, workspace: Workspace, material: Material, split: str, words: str, images: int | None = None
 ) -> Adversaries:
-    """The adversaries of a split, `shared` or `disjoint` in words with training negatives; made if they are missing.
+    """The adversaries of a split by UniVSE's attacks; generated and parsed if they are missing.
 
-    `words` is `published` for shared words put in as supplement B.2 prints it: at random, some of them true. B.2 makes
-    five of every caption; a warning counts captions with fewer. images: of the first so many alone, kept by themselves;
-    they are the ones that these images have among all. Raises InputError for disjoint words if training negatives
-    may use all words.
+    Args:
+        config: of the run; its parser reads the adversaries, and its data source may know which are true.
+        workspace: where adversaries are kept, in language/<dataset>/<fingerprint>.
+        material: records with their parses, and the rules of the word pools.
+        split: name of the split.
+        words: `shared` or `disjoint` with the words of training negatives, or `published`: shared words put in as
+            supplement B.2 prints it, at random, some of them true. B.2 makes five of every caption; with `published`, a
+            warning counts captions with fewer.
+        images: how many images of the split, from its first, are attacked, kept apart from others; None: all. An image
+            has the same adversaries either way.
+
+    Raises:
+        InputError: words are disjoint, but training negatives may use all words.
     """
     if words == "disjoint" and not material.words.held_out:
         raise InputError("disjoint attacks: pools.held_out=false leaves no words that training negatives never use")
@@ -146,10 +155,21 @@ def contrast_split(
 ) -> Adversaries:
     """VSE-C's evaluation set of a split, made if it is missing: noun, numeral, relation, shuffle, preposition, plural.
 
-    `words` as in `attack_split`, or `all`; `images` as there. rules: by default those of `text.contrast` with every
-    paradigm, so that a lexicon or rules of the user's own hold here too; models that are compared must agree in them,
-    whether or not they were trained on such captions. The manifest says how many captions have all twenty of each
-    class.
+    The manifest says how many captions have all twenty of each class.
+
+    Args:
+        config: of the run, as for `attack_split`. Words that are put in are of its training vocabulary.
+        workspace: where the set is kept.
+        material: records with their parses, and the captions whose words are counted.
+        split: name of the split.
+        words: `shared` or `disjoint` with the words of training adversaries, or `all`.
+        rules: None: `text.contrast` of the run with every paradigm, so that a lexicon or rules of the user's own hold
+            here too. Models that are compared must agree in them, whether or not they were trained on such captions.
+        seed: of the draws.
+        images: as for `attack_split`.
+
+    Raises:
+        InputError: words are disjoint but none is held out, or no noun is frequent enough.
     """
     assert material.parses is not None, "attacks need the parses of the captions"
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=tuple(CONTRAST_ATTACKS))
@@ -238,7 +258,13 @@ def of_captions(adversaries: Adversaries, captions: np.ndarray) -> Adversaries:
 
 
 def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:
-    """The first `number` adversaries of every caption under some of the attacks."""
+    """The first adversaries of every caption under some of the attacks; other attacks are left out.
+
+    Args:
+        adversaries: of a split.
+        attacks: names of the attacks.
+        number: how many adversaries of each attack a caption keeps.
+    """
     texts, caption = {}, {}
     for name in attacks:
         own = adversaries.caption[name]

@@ -49,7 +49,13 @@ class Recipe:
 
 
 def contrast_words(records: Records, parses: Parses, rules: Rules) -> ContrastWords:
-    """The words of the training captions, under the rules' lexicon."""
+    """The words of the training captions, under the rules' lexicon.
+
+    Args:
+        records: data with a training split.
+        parses: of its captions.
+        rules: which lexicon is read, which nouns are concrete, and how frequent a word must be.
+    """
     lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     train = records.split("train").captions
     return ContrastWords(((parses.parse(c.text), parses.components(c.text)) for c in train), rules, lexicon)
@@ -66,11 +72,21 @@ def contrast_candidates(
     num_workers: int | None = None,
     cluster: Cluster | None = None,
 ) -> Candidates:
-    """Candidates of a split in one kind of words, in language/<dataset>/<fingerprint>; made as far as they are missing.
+    """Candidates of a split in one kind of words, in language/<dataset>/<fingerprint>; missing ones are made.
 
-    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: gives a
-    running Ray once one is needed; without it Ray is used only where it runs already. Raises InputError for a split or
-    a lexicon that is not there, or training captions without frequent concrete nouns.
+    Args:
+        records: the data; words come from its training split.
+        parses: of the captions of both splits.
+        split: name of the split whose captions are changed.
+        rules: how candidates are made.
+        workspace: where they are kept.
+        words: `shared`, `disjoint` or `all`.
+        num_workers: processes; None: one for few captions, else as many as cores, at most four.
+        cluster: gives a running Ray once one is needed; None: Ray is used only if it is running.
+
+    Raises:
+        InputError: there is no such split or lexicon, or the training captions have no frequent concrete noun.
+        StorageError: shards are damaged right after they were written.
     """
     lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     words_of_rules = contrast_words(records, parses, rules)

@@ -115,10 +115,26 @@ def extract_with_ray(
     batch: int | None,
     precision: str = "float32",
 ) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    """Yields, shard by shard as they are committed, the number of images in it and its rejects.
+    """Extract images over the cluster, in shards that are committed as they are done. Ray must be running.
 
-    Ray must be running. workers: forward actors, by default as `pool_of` chooses. Raises InputError if the cluster
-    can never hold one, and PlacementError if no node came.
+    Args:
+        todo: Images to extract.
+        backbone: Configuration of the backbone; each actor builds its own network.
+        outputs: Names of the features that are stored.
+        folder: Of the store.
+        root: Folder or s3:// address that paths of images are relative to.
+        transform: Turns a decoded image into the pixels that the network reads.
+        shard_rows: Images of a shard, rounded down to a multiple of the images that an actor gets at once.
+        workers: Forward actors; None: as `pool_of` chooses.
+        batch: Images in a forward pass; None: chosen by device.
+        precision: Number type of the network. Features are stored in half precision.
+
+    Yields:
+        For each committed shard, the number of its images, and (image, reason) of each image that was rejected.
+
+    Raises:
+        InputError: The cluster can never hold an actor.
+        PlacementError: No node came.
     """
     decode_task: Any = _decode  # Ray's annotations do not allow functions with further arguments
     write_task: Any = _write

@@ -24,7 +24,16 @@ _SPAN = 1 << 16  # bytes compared at both ends of a file
 
 
 def begun_by(folder: Folder, code: str, anew: bool) -> str:
-    """The code that made the first shards, which are kept when the others are made with `code`."""
+    """The code that made the first shards of a store, which are kept when other code makes the rest.
+
+    Args:
+        folder: of the store.
+        code: digest of the backbone's code in this process.
+        anew: whether the store has no shard yet; then `code` is noted as the first.
+
+    Returns:
+        The noted digest, or `code` if none was noted.
+    """
     if not anew:
         return _code_in(folder) or code
     folder.write_json(_BEGUN, {"code": code})
@@ -68,8 +77,15 @@ def refuse_other_images(store: FeatureStore, root: str) -> None:
 
 
 def missing_images_are_there(store: FeatureStore, records: Records, root: str) -> bool:
-    """Whether a file that was missing when the features were made is there now. Entries of containers do not count,
-    because the file that is missing may be one that the container names."""
+    """Whether a file that was missing when the features were made is there now.
+
+    Entries of containers do not count, because the file that is missing may be one that the container names.
+
+    Args:
+        store: the features, with the images that were rejected. Some of the missing ones are looked for.
+        records: the images with their addresses.
+        root: folder or s3:// address that these are relative to.
+    """
     missing = [image for image in records.images if store.rejects.get(image.id) == MISSING]
     files = [file for file, entry in map(_file, _spread(missing, _MISSING)) if not entry]
     return any(True for _ in _existing(root, files))

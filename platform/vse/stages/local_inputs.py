@@ -144,8 +144,16 @@ def check_reach(
 ) -> Iterator[str]:
     """One line for each file or folder that other nodes of the job's cluster read; none without other nodes.
 
-    outputs: of extraction, by default what the family reads. captions: whether they may be parsed. Raises InputError
-    for a local file or folder that some node has not, or has otherwise, and where no other node is there to show it.
+    Args:
+        config: of the run.
+        workspace: address of the workspace. With `ray.shared_workspace`, a path on its file system needs no other node
+            to compare.
+        ray: how to connect to the cluster.
+        outputs: of extraction; by default what the family reads.
+        captions: whether captions may be parsed.
+
+    Raises:
+        InputError: some node lacks a local file or folder or has another one, or no other node is up to compare.
     """
     if cluster_address(ray) is None or capacity(ray).nodes < 2:
         return
@@ -167,8 +175,14 @@ def check_reach(
 def local_reads(
     config: RunConfig, workspace: Workspace, outputs: tuple[str, ...] = (), *, captions: bool = True
 ) -> Iterator[Read]:
-    """What nodes read of the machine they are on, whatever they read of S3. Images and weights only while the workspace
-    lacks features of them, or if the backbone is trained."""
+    """The local files and folders that nodes of a cluster read of the machine they are on. What is on S3 is not listed.
+
+    Args:
+        config: of the run.
+        workspace: images and weights are listed only while it lacks features of them, or if the backbone is trained.
+        outputs: of extraction; by default what the family reads.
+        captions: whether a parser, a lexicon and scores of concreteness are listed.
+    """
     inputs, backbone = family_inputs(config), registry.build("backbone", config.features.backbone)
     if not isinstance(backbone, ReadyMade):
         source = registry.build("source", config.data)

@@ -33,7 +33,14 @@ PARSING = "parse captions"  # how progress names it
 
 
 def parse_dataset(config: RunConfig, workspace: Workspace, records: Records, ray: RayConfig | None = None) -> Language:
-    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; many captions are parsed on Ray."""
+    """Stage 3: the parse of every caption, in language/<dataset>/<fingerprint>; missing ones are made.
+
+    Args:
+        config: of the run; its parser is used.
+        workspace: where parses are kept.
+        records: all captions of these are parsed, in every split.
+        ray: how to connect to a cluster, on which many captions are parsed; None: the default settings.
+    """
     parser = parser_of(config)
     folder = workspace.language(dataset_name(records), language_fingerprint(parser))
     texts = [caption.text for caption in records.captions]
@@ -83,9 +90,16 @@ def parse_captions(
 ) -> Language:
     """Parses of all captions, in language/<dataset>/<fingerprint>; missing ones are made under its lock.
 
-    num_workers: processes; by default one for few captions, else as many as cores, at most four. cluster: returns a
-    running Ray when it is needed; without it, Ray is used only if it is running. Raises InputError if the pipeline is
-    missing.
+    Args:
+        records: the captions.
+        config: the parser.
+        workspace: where parses are kept.
+        num_workers: processes; None: one for few captions, else as many as cores, at most four.
+        cluster: returns a running Ray when it is needed; None: Ray is used only if it is running.
+
+    Raises:
+        InputError: the parser's pipeline is missing.
+        StorageError: shards are damaged right after they were written.
     """
     folder = workspace.language(dataset_name(records), language_fingerprint(config))
     texts = [caption.text for caption in records.captions]
@@ -96,7 +110,14 @@ def parse_captions(
 
 
 def parse_texts_to(texts: Sequence[str], config: Parser.Config, folder: Folder, *, label: str = PARSING) -> Language:
-    """Parses of `texts` stored in `folder`; missing ones are made. `label` is shown as their progress."""
+    """Parses of texts that are no captions of a data set, such as adversaries, in a folder; missing ones are made.
+
+    Args:
+        texts: each distinct text is parsed once.
+        config: the parser.
+        folder: holds the shards and their manifest.
+        label: of the progress line.
+    """
     return _parsed(texts, config, folder, label, None, None)
 
 
@@ -152,7 +173,16 @@ def _cover(shards: dict[str, list[str]], wanted: set[str]) -> list[str]:
 
 
 def parse_shard(texts: Sequence[str], config: Parser.Config, folder: Folder) -> int:
-    """Parse and write one shard; returns its number of texts. The same texts give the same file."""
+    """Parse and write one shard, in whichever process does the work. The same texts give the same file.
+
+    Args:
+        texts: of the shard.
+        config: the parser; its pipeline is loaded once in each process.
+        folder: gets the file.
+
+    Returns:
+        The number of texts.
+    """
     write_shard(folder, language_fingerprint(config), texts, shared_parser(config).parse_all(texts))
     return len(texts)
 

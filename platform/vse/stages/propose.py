@@ -45,7 +45,13 @@ def photographs(config: RunConfig) -> Source:
 
 
 def proposals_folder(records: Records, config: ProposalConfig, workspace: Workspace) -> Folder:
-    """proposals/<dataset>/<fingerprint>: named by the photographs and all settings of the boxes."""
+    """proposals/<dataset>/<fingerprint>: named by the photographs and all settings of the boxes.
+
+    Args:
+        records: the photographs.
+        config: how regions are proposed; a file of a model counts by its content.
+        workspace: where proposals are kept.
+    """
     model = user_files.digest(config.model) if config.model else ""
     digits = fingerprint([REVISION, records.content_fingerprint, {**to_dict(config), "model": model}])
     return workspace.proposals(dataset_name(records), digits)

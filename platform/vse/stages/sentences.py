@@ -84,7 +84,14 @@ class SentenceStore:
     def make(
         cls, features: SentenceFeatures, texts: Sequence[str], place: Callable[[str], Folder], cache: Path
     ) -> "SentenceStore":
-        """Vectors of all distinct `texts`; missing ones are computed and stored."""
+        """Vectors of texts, stored by text; missing ones are computed and stored.
+
+        Args:
+            features: compute the vectors.
+            texts: those of the data set; each distinct one has a vector, or one for each of its words.
+            place: maps a fingerprint to a folder, as `partial(workspace.language, dataset)` does.
+            cache: folder on this node for the file that processes map.
+        """
         distinct = list(dict.fromkeys(texts))
         folder = place(features.fingerprint).child(f"captions-{fingerprint(distinct)}")
         manifest = folder.read_manifest(checksums=False)

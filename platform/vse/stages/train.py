@@ -113,11 +113,15 @@ def run_training(
 ) -> Result:
     """Train to the end and return the result. A finished run returns at once; a killed run continues.
 
-    One worker trains in this process if that has the GPUs it asks for, else in a Ray task; more are Ray Train's. All
-    write to the same directory, which this process locks: of several that want the run, one trains and the others wait
-    and find it finished. `report` hears the numbers of every epoch; `parent` is the run under which trackers nest this
-    one; `ray` says which Ray, unless this process is connected to one. What other code trained or began is used and
-    warned of.
+    One worker trains in this process if that has the GPUs it needs, else in a Ray task; more are Ray Train's. A run is
+    locked: of several processes one trains and the others wait. What other code trained or began is used and warned of.
+
+    Args:
+        config, workspace: what is trained, and where the run and the results of earlier stages are.
+        parent: the run under which trackers nest this one; empty for none.
+        origin: the preset that a command named, recorded with the run unless it has one.
+        report: called with the numbers of every epoch that is trained from now on.
+        ray: how to connect to Ray, if it is needed and this process is not connected; None: the defaults.
     """
     read_code()  # stages may take long, and sources may change meanwhile
     check_objective(config)
@@ -247,12 +251,10 @@ def build_family(config: RunConfig, data: TrainingInputs) -> Family:
 
 @torch.inference_mode()
 def validate(family: Family, val: Examples, tuning: Tuning | None = None) -> dict[str, float]:
-    """Retrieval on validation: what epochs are told and chosen by.
+    """Retrieval on validation, by which the best epoch is chosen.
 
-    Workers call it together. Each encodes the split, scores its share of the blocks and counts; the counts add up to
-    those of one worker.
+    Workers call it together: each encodes the split and scores its share of the blocks, and the counts are added up.
     """
-
     shown = val if tuning is None else tuning.validation(val)
 
     def count() -> RetrievalCounter:

@@ -53,10 +53,20 @@ def train_on_workers(
     *,
     lease: LeaseHandle | None = None,
 ) -> None:
-    """Train to the end on `config.train.workers` workers. The process must be connected to Ray.
+    """Train to the end on `config.train.workers` workers, which are replaced if they are lost.
 
-    Lost workers are replaced. `report` is called in a thread with the numbers of each epoch in the run's journal, and
-    with `waited`, the seconds in which workers had no resources.
+    The process must be connected to Ray.
+
+    Args:
+        worker: Runs in each worker with the result of `worker_arguments`. It returns (kind, text) of an error that a
+            retry would repeat, or None.
+        config: Of the run.
+        workspace: Where the run is.
+        name: Name of the run.
+        parent: The run under which trackers nest this one; empty for none.
+        report: Called in a thread with the numbers of each epoch in the run's journal, and with `waited`, the seconds
+            in which workers had no resources. None: nothing listens.
+        lease: This process's lock on the run; workers write nothing once it is lost.
 
     Raises:
         InputError, StorageError, Diverged: A worker raised it; there is no retry.
@@ -190,9 +200,24 @@ def train_in_task(
     *,
     lease: LeaseHandle | None = None,
 ) -> None:
-    """Run one worker to the end on a node that has the GPUs which this process lacks; it must be connected to Ray.
+    """Train with one worker in a Ray task, on a node that has the GPUs which this process lacks.
 
-    Otherwise like `train_on_workers`.
+    The process must be connected to Ray. If the task is lost with its node or process, it is repeated and continues
+    from the checkpoint.
+
+    Args:
+        worker: As for `train_on_workers`.
+        config: Of the run.
+        workspace: Where the run is.
+        name: Name of the run.
+        parent: The run under which trackers nest this one; empty for none.
+        report: As for `train_on_workers`, without `waited`.
+        lease: As for `train_on_workers`.
+
+    Raises:
+        InputError, StorageError, Diverged: The worker raised it; there is no retry.
+        PlacementError: No node with the GPUs started in time.
+        WorkersLostError: The worker was lost too often.
     """
     train = config.train
     arguments, labels = worker_arguments(config, workspace, name, parent, lease), train_nodes(train.gpus_per_worker)
@@ -225,7 +250,15 @@ def train_in_task(
 def worker_arguments(
     config: RunConfig, workspace: Workspace, name: str, parent: str, lease: LeaseHandle | None
 ) -> dict[str, Any]:
-    """The arguments of a worker as plain data."""
+    """The arguments of a worker as plain data, apart from the lease, which can be pickled.
+
+    Args:
+        config: Of the run.
+        workspace: Sent by its address, together with what the driver read outside of it.
+        name: Name of the run.
+        parent: The run under which trackers nest this one; empty for none.
+        lease: The driver's lock on the run; None: the worker writes without one.
+    """
     place = {"workspace": workspace.root.uri, "external": workspace.external.answers}
     return {"config": to_dict(config), **place, "run": name, "parent": parent, "lease": lease}
 

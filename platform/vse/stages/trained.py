@@ -141,13 +141,25 @@ def device_of(name: str, key: str = "device") -> torch.device:
 
 
 def encode_split(trained: Trained, material: Material, split: str | Split) -> Codes:
-    """Codes of every image and caption of a split or of a part of it."""
+    """Codes of every image and caption of a split or of a part of it.
+
+    Args:
+        trained: the family that encodes.
+        material: features, parses and sentence vectors of the split.
+        split: its name, or the images and captions themselves.
+    """
     part = material.records.split(split) if isinstance(split, str) else split
     return encode_examples(trained.family, split_examples(material, part, trained.family.inputs, trained.vocabulary))
 
 
 def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, UnencodedSet]:
-    """The adversaries of each attack that has any, encoded by the trained family when they are scored."""
+    """The adversaries of each attack that has any, encoded by the trained family when they are scored.
+
+    Args:
+        trained: the family that encodes them, block by block.
+        adversaries: of a split, with their parses.
+        material: for a family that reads sentence vectors, it makes those of the adversaries.
+    """
     encode = _encoder(trained, adversaries, material)
 
     def of(texts: tuple[str, ...], caption: np.ndarray) -> UnencodedSet:
@@ -158,7 +170,13 @@ def unencoded_adversaries(trained: Trained, adversaries: Adversaries, material: 
 
 
 def encode_adversaries(trained: Trained, adversaries: Adversaries, material: Material) -> dict[str, AttackSet]:
-    """Codes of the adversaries of each attack, all at once, with the captions that they attack."""
+    """Codes of the adversaries of each attack that has any, all at once, with the captions that they attack.
+
+    Args:
+        trained: the family that encodes them. The codes stay on its device.
+        adversaries: of a split, with their parses.
+        material: for a family that reads sentence vectors, it makes those of the adversaries.
+    """
     encode = _encoder(trained, adversaries, material)
     return {
         attack: AttackSet(encoded=encode(texts), caption=adversaries.caption[attack])

@@ -189,6 +189,12 @@ def _check_stages(
 def size_in(config: RunConfig, records: Records, split: str, options: SharedOptions) -> tuple[str, Size]:
     """(name of the measured part of a split, its size).
 
+    Args:
+        config: Of the run, with the data that are measured; their source names a setting in an error.
+        records: These data.
+        split: Name of the split.
+        options: How it is measured: with which protocol, and in how many folds.
+
     Raises:
         InputError: the data have no such split, and the error names another; or it has too few images, and the error
             names the setting of the data that gives it more.
@@ -223,7 +229,17 @@ def _fits(records: Records, split: str, options: SharedOptions) -> bool:
 def foresee_measure(
     runs: Sequence[Folder], workspace: Workspace, tasks: Sequence[str], options: SharedOptions
 ) -> Iterator[str]:
-    """Lines of a dry run on a measurement; nothing is written. Raises InputError as `check_measure` does."""
+    """Lines of a dry run on a measurement: what is measured, on how much data, and what is missing. Nothing is written.
+
+    Args:
+        runs: Folders of trained runs.
+        workspace: Where stages keep what they make.
+        tasks: Names of what to measure.
+        options: How to measure.
+
+    Raises:
+        InputError: As for `check_measure`.
+    """
     request = check_measure(
         runs, workspace, tasks, options, lambda config: registry.build("source", config.data).describe()
     )

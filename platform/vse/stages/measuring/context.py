@@ -13,7 +13,14 @@ from vse.stages.measuring.plan import MeasurePlan
 
 
 def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members: Members) -> Context:
-    """What tasks share of a split, or of the whole data set, which is in one fold."""
+    """What tasks share of a split, or of the whole data set, which is in one fold.
+
+    Args:
+        plan: The measurement.
+        part: The split; the whole data set has the name "".
+        here: The tasks that are measured on it, by name. Only adversaries that they need are read.
+        members: The runs of the plan, perhaps with a folder for probes and a function that counts scored pairs.
+    """
     protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
     whole = any(task.scope is Scope.SPLIT for task in here.values())
     seen = () if part.name or plan.options.on else members.training_images

@@ -143,7 +143,13 @@ def protocol_of(split: str, options: SharedOptions) -> Protocol:
 
 
 def label_of(task: Task, split: str, options: SharedOptions) -> str:
-    """The prefix of a task's metric names: the split, with the published protocol if there is one."""
+    """The prefix of a task's metric names: the split, with the published protocol if there is one.
+
+    Args:
+        task: A task of the data set has a label of its own. A task of whole splits ignores the protocol.
+        split: Name of the split.
+        options: How it is measured.
+    """
     return {Scope.PROTOCOL: protocol_of(split, options).split, Scope.SPLIT: split, Scope.DATA: task.label}[task.scope]
 
 

@@ -79,7 +79,13 @@ def warn_of_training_images(
 
 
 def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:
-    """An error about keys of a data set with the names that they have below `measure.on`."""
+    """An error about keys of a data set with the names that they have below `measure.on`.
+
+    Args:
+        error: Names keys as `data.KEY`.
+        data: Configuration of the data set, whose keys are renamed.
+        keys: What the user set below `measure.on`; these keys are renamed too.
+    """
     names = "|".join(map(re.escape, {*(spec.name for spec in fields(data)), *keys}))
     text = re.sub(rf"(?<![\w/.-])data\.({names})\b", r"measure.on.\1", str(error))
     text = re.sub(r"(?<![\w/.-])data=(?=\w)", "measure.on.source=", text)
@@ -102,5 +108,11 @@ def adversary_words(options: SharedOptions) -> AdversaryWords:
 
 
 def words_of(records: Records, split: str, options: SharedOptions) -> str:
-    """The split whose captions give the words that attack a split: of other data without a training split, itself."""
+    """The split whose captions give the words that attack a split: of other data without a training split, itself.
+
+    Args:
+        records: The data that are measured.
+        split: Name of the attacked split.
+        options: Says whether these are other data than the run's.
+    """
     return split if options.on and "train" not in records.split_names else "train"

@@ -155,7 +155,14 @@ def plan_measure(
 ) -> MeasurePlan:
     """What measuring runs will take, with earlier stages and adversaries made if they are missing.
 
-    Arguments and errors as for `measure`.
+    Args:
+        runs: Folders of trained runs. Of several, the scores are averaged.
+        workspace: Where stages keep what they make.
+        names: Of the tasks.
+        options: How to measure.
+
+    Raises:
+        InputError: A run has no checkpoint, the data set no such split, or none of the tasks can measure.
     """
     request = check_measure(runs, workspace, names, options, lambda config: pipeline.describe(config, workspace))
     for line in attacked_by(request, options):

@@ -94,7 +94,14 @@ _coders: dict[tuple[str, str, int, str], FoldCoder] = {}  # the last one of this
 
 
 def coder_of(request: MeasureRequest, split: str, fold: int, device: torch.device) -> FoldCoder:
-    """The coder of a fold in this process, created at the first call."""
+    """The coder of a fold in this process, created at the first call. Only the last one is kept.
+
+    Args:
+        request: What is measured; another process than the driver makes a plan of it.
+        split: Name of the split.
+        fold: Its number, from 0.
+        device: Where codes are computed and scored.
+    """
     key = (request.digits, split, fold, str(device))
     if key not in _coders:
         _coders.clear()
@@ -165,7 +172,17 @@ class ShardedScores:
     def attacked(
         self, fold: int, counter: RetrievalCounter, attack: Attack, adversaries: AnySet
     ) -> tuple[Attacked, OwnScores]:
-        """What an attack adds to the counter of a fold."""
+        """What an attack adds to the counter of a fold.
+
+        Args:
+            fold: Its number, from 0.
+            counter: Retrieval of the fold among true captions, from `counter`.
+            attack: Its kind, words and name.
+            adversaries: Of the captions of the fold.
+
+        Returns:
+            Ranks under the attack, and the score of each adversary with the image of its caption.
+        """
         work = self._work(fold, counter.pairs.cpu().numpy(), "/".join(attack))
         number = len(shards.adversary_shards(adversaries, self._size))
         return shards.attacked(counter, adversaries, self._computed(work, number, "count attacked shards"), self._size)

@@ -95,7 +95,17 @@ class Measured:
 def measure_run(
     run: Folder, workspace: Workspace, names: Sequence[str] = tasks.DEFAULT, options: SharedOptions | None = None
 ) -> dict[str, float]:
-    """Metrics of a run by full name, computed once; arguments and errors as for `measure`."""
+    """Metrics of a run by full name, such as `test/i2t/r1`, computed once.
+
+    Args:
+        run: Folder of the run; its `evaluation` keeps the numbers.
+        workspace: Where stages keep what they make.
+        names: Of the tasks.
+        options: How to measure; by default the test split.
+
+    Raises:
+        InputError, Diverged: As for `measure`.
+    """
     return measure([run], run.child("evaluation"), workspace, names, options).metrics
 
 
@@ -206,7 +216,14 @@ def all_kept(plan: MeasurePlan, folder: Folder) -> dict[str, TaskMeasures]:
 
 
 def kept_measures(plan: MeasurePlan, name: str, folder: Folder) -> TaskMeasures | None:
-    """What a task measured before; None if it is absent or damaged."""
+    """What a task measured before; None if it is absent, damaged, or of other data.
+
+    Args:
+        plan: The measurement; its digits of the task name the file.
+        name: Of the task.
+        folder: Where the numbers are kept. The file gets the time of this call, since reports prefer what was requested
+            last.
+    """
     file = measures_file(name, plan.digits(name))
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, InputError, KeyError, TypeError):
         content = folder.read_json(file)

@@ -36,7 +36,16 @@ def vectors_of(source: str, words: Sequence[str], own: Trained, workspace: Works
 
 @torch.no_grad()
 def run_vectors(trained: Trained, words: Sequence[str], name: str) -> WordVectors:
-    """Vectors of words from a trained run. Raises InputError if its family reads no words."""
+    """Vectors of words from a trained run, as its text encoder reads them.
+
+    Args:
+        trained: The run.
+        words: Words without an entry in its vocabulary get zeros and count as not found.
+        name: The source as the user named it, for the error.
+
+    Raises:
+        InputError: The run's family reads no words.
+    """
     ids = [trained.vocabulary.ids.get(word, 0) for word in words]
     device = next(trained.family.parameters(), torch.zeros(0)).device
     vectors = trained.family.word_vectors(torch.tensor(ids, dtype=torch.long, device=device))
