@@ -14,10 +14,17 @@ Row = tuple[int, list[str]]
 def named(
     lines: Iterable[str], path: str, check: Callable[[list[str], str], None], *, delimiter: str
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, fields by column name) of every row after the header, quoted as `quoted_or_literal` finds them.
+    """Rows after the header, with fields by column name, quoted as `quoted_or_literal` finds them.
 
-    Column names are lower case. `check` is called with them and the position of the header, and raises InputError for
-    missing or repeated columns. It gets an empty list for an empty file.
+    Args:
+        lines: of the file, with the header first.
+        path: of the file, for errors.
+        check: called with the column names, in lower case, and the position of the header. It raises InputError for
+            missing or repeated columns, and gets an empty list for an empty file.
+        delimiter: between fields.
+
+    Yields:
+        (line number, fields by column name).
     """
     if delimiter in _LITERAL:
         kept = list(lines)

@@ -183,9 +183,12 @@ class Folder:
             return b"", ""
 
     def write_over(self, name: str, data: bytes, tag: str) -> str:
-        """On S3: replace the file of that tag, or create it if the tag is ""; returns the new tag.
+        """On S3: replace a file; returns its new tag. Raises StorageError if another job has changed the file since.
 
-        Raises StorageError if another job has written or removed the file since.
+        Args:
+            name: of the file.
+            data: its new content.
+            tag: of the content that is replaced; "" if the file must not exist yet.
         """
         store = _remote(self.uri)
         try:

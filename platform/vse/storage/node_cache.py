@@ -113,7 +113,16 @@ def read_note(place: str) -> str:
 def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Path:
     """A local path of a file that a manifest names; a file on S3 is copied to this node and checked on the way.
 
-    The caller opens it at once. Raises as `read_committed` and `copied_file` do.
+    The caller opens it at once: later the copy may have been removed to make room.
+
+    Args:
+        folder: of the file.
+        manifest: with the size and SHA-256 of the file.
+        name: of the file.
+
+    Raises:
+        FileNotFoundError, DamagedError: as for `read_committed`, if the file is copied.
+        StorageError, InputError: as for `copied_file`.
     """
     if folder.is_local:
         return folder.local(name)
@@ -128,7 +137,15 @@ def committed_path(folder: Folder, manifest: Mapping[str, Any], name: str) -> Pa
 def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
     """Read a file that a manifest names and compare its checksum; a file on S3 is kept in the cache of this node.
 
-    Raises FileNotFoundError if it is missing or cut short, DamagedError if its content differs.
+    Args:
+        folder: of the file.
+        manifest: with the size and SHA-256 of the file.
+        name: of the file.
+
+    Raises:
+        FileNotFoundError: it is missing or cut short.
+        DamagedError: its content differs from the manifest.
+        InputError: the disk of the cache returns other bytes than were written.
     """
     if folder.is_local:
         return read_checked(folder, manifest, name)
@@ -142,7 +159,17 @@ def read_committed(folder: Folder, manifest: Mapping[str, Any], name: str) -> by
 
 
 def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> bytes:
-    """Like `read_committed`, without keeping a copy of a file on S3."""
+    """Like `read_committed`, without keeping a copy of a file on S3.
+
+    Args:
+        folder: of the file.
+        manifest: with the size and SHA-256 of the file.
+        name: of the file.
+
+    Raises:
+        FileNotFoundError: it is missing or cut short.
+        DamagedError: its content differs from the manifest.
+    """
     data, entry = folder.read_bytes(name), manifest["files"][name]
     if len(data) != entry["bytes"]:
         raise FileNotFoundError(folder.address(name))
@@ -152,10 +179,16 @@ def read_checked(folder: Folder, manifest: Mapping[str, Any], name: str) -> byte
 
 
 def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
-    """Remove the least recently used arrays and copies until `needed` bytes fit the cache's limit and its disk.
+    """Remove the least recently used arrays and copies until a new file fits the cache's limit and its disk.
 
     Of the disk, which Ray and others may share, `_SPARE` stays free as long as there is something to remove. Files that
     a living process is writing stay. Unfinished files of dead processes go first.
+
+    Args:
+        cache: folder of the cache.
+        needed: bytes of the new file.
+        limit: most bytes of the cache, the new file included; None: only the disk limits it. A limit that is too low is
+            warned of once for each cache.
     """
     files, total = [], 0
     for file in {*(cache / _ARRAYS).rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:

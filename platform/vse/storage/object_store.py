@@ -101,7 +101,15 @@ class ObjectStore:
     def read_range(self, name: str, start: int, stop: int, tag: str) -> bytes:
         """Bytes `start` up to `stop`, exclusive, of the object of that tag.
 
-        Raises FileNotFoundError, or FileExistsError if the object was written since.
+        Args:
+            name: of the object, relative to the prefix.
+            start: position of the first byte.
+            stop: position after the last byte.
+            tag: of the content that is read, as `info` returns it.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            FileExistsError: the object was written since it had the tag.
         """
         return self._get(name, Range=f"bytes={start}-{stop - 1}", IfMatch=tag)[0]
 
@@ -123,7 +131,16 @@ class ObjectStore:
         return self._put(name, data, IfNoneMatch="*")
 
     def replace(self, name: str, data: bytes, tag: str) -> str:
-        """Replace the object of that tag. Raises FileExistsError if it was written or deleted since."""
+        """Replace the object of that tag and return its new tag.
+
+        Args:
+            name: of the object, relative to the prefix.
+            data: its new content.
+            tag: of the content that is replaced.
+
+        Raises:
+            FileExistsError: the object was written or deleted since it had the tag.
+        """
         try:
             return self._put(name, data, IfMatch=tag)
         except FileNotFoundError as error:

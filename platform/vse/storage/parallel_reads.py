@@ -49,7 +49,13 @@ R = TypeVar("R")
 
 
 def read_each(root: Folder, read: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """read(item) of each item, in order; in threads if `root`, the folder above all of them, is on S3."""
+    """read(item) of each item, in order, for results that fit in memory together.
+
+    Args:
+        root: the folder above all that is read. If it is on S3, `AT_ONCE` items are read at the same time.
+        read: called once for each item, in threads if `root` is on S3.
+        items: what is read, such as names of files.
+    """
     if root.is_local:
         return [read(each) for each in items]
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reading") as pool:
@@ -61,6 +67,11 @@ def read_ahead(root: Folder, read: Callable[[T], R], items: Iterable[T]) -> Gene
 
     `AHEAD` files are read at the same time, `AHEAD_ON_DISK` on a disk. Up to two more results are in memory: the
     current one and the one before it.
+
+    Args:
+        root: the folder above all that is read; it decides how many are read at the same time.
+        read: called once for each item, in threads.
+        items: what is read, such as names of files.
     """
     ahead = AHEAD_ON_DISK if root.is_local else AHEAD
     return prefetched(read, items, depth=ahead, threads=ahead)

@@ -96,7 +96,17 @@ def open_file(address: str) -> IO[bytes]:
 
 
 def read_range(address: str, start: int, stop: int) -> bytes:
-    """Bytes `start` up to `stop`, exclusive; fewer if the file ends before. Raises OSError if it cannot be read."""
+    """Bytes `start` up to `stop`, exclusive; fewer if the file ends before.
+
+    Args:
+        address: a path, or s3://bucket/prefix/name.
+        start: position of the first byte.
+        stop: position after the last byte.
+
+    Raises:
+        OSError: the file cannot be read.
+        InputError: an object on S3 is rewritten again and again while it is read.
+    """
     if not is_remote(address):
         with local_path(address).open("rb") as stream:
             stream.seek(start)

@@ -121,7 +121,12 @@ class Workspace:
         return self._at("comparisons", name)
 
     def existing(self, kind: str, name: str, key: str) -> Folder:
-        """The folder `kind`/`name`, such as runs/x, that the user named by `key`.
+        """A folder of the workspace that the user named by a key, such as runs/x.
+
+        Args:
+            kind: the folder of the workspace, such as `runs` or `sweeps`.
+            name: the folder in it; empty if the user named none.
+            key: of the configuration, for the error.
 
         Raises:
             InputError: There is no such folder. The message lists the folders there are, of many the most alike, or
