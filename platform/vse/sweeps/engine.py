@@ -202,6 +202,11 @@ class Sweep:
     def propose(self, proposer: Proposer, total: int, call: SweepCall) -> bool:
         """Run the proposed trials. An error that refused a trial is kept in `refused`.
 
+        Args:
+            proposer: Proposes the next trial.
+            total: Number of trials, for the progress line.
+            call: What trials need, and the fingerprint of the data they read.
+
         Returns:
             Whether all proposed trials ran; False if a cap held some back.
         """

@@ -84,7 +84,16 @@ def estimate(
 
 
 def by_runs(config: RunConfig, searched: Collection[str], workspace: Workspace) -> Estimate | None:
-    """The median over similar runs of their seconds per epoch, times epochs."""
+    """Seconds of a training by the runs like it in a workspace: their median seconds of an epoch, times epochs.
+
+    Args:
+        config: The configuration to train.
+        searched: Dotted keys in which similar runs may differ, besides seed and epochs.
+        workspace: Where the runs are.
+
+    Returns:
+        None if no similar run has finished. A similar run that ended before its last epoch lets this one end there too.
+    """
     ignored, runs = {"seed", "train.epochs", *searched}, workspace.root.child("runs")
 
     def fixed(settings: dict[str, Any]) -> dict[str, Any]:

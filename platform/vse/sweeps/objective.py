@@ -154,6 +154,11 @@ class ObjectivePlan(SweepPlan):
         """`mean_of` a point over the seeds; None while any of its trials has not finished.
 
         A trial that was ended early counts with its last objective, unless whole trials are wanted.
+
+        Args:
+            ledger: Of the sweep.
+            point: Dotted keys and values, without seed and material.
+            material: Fingerprint of the data that the trials read.
         """
         entries = [ledger.get(changes) for changes in self.trials_of(point, material)]
         ended = [entry for entry in entries if entry is not None and entry.state == "finished"]

@@ -25,7 +25,13 @@ from vse.workspace.layout import Workspace
 
 
 def response_results(plan: SweepPlan, call: SweepCall, tried: Iterable[dict[str, Any]]) -> ResponseResults:
-    """Results of all trials of some points that have the plan's seeds and were trained on the data of this call."""
+    """Results of all trials of some points that have the plan's seeds and were trained on the data of this call.
+
+    Args:
+        plan: The space, the seeds, and the settings of the search.
+        call: With the ledger, the fingerprint of the data, and how many trials a cap held back.
+        tried: The points, as dotted keys and values without seed and material, in the order of the trials.
+    """
     base, ledger = flatten(plan.config), call.ledger
     points, failed = [], {}
     for changes in tried:
@@ -74,7 +80,14 @@ def _point(plan: SweepPlan, changes: dict[str, Any], finished: list[Entry]) -> P
 
 
 def judged(results: ResponseResults, plan: SweepPlan, workspace: Workspace) -> ResponseResults:
-    """The results with verdicts on the registered claims that these points answer."""
+    """The results with verdicts on the registered claims that these points answer.
+
+    Args:
+        results: Complete points with hits per image count. A point is an arm of a claim if no other key than the
+            claim's differs from the preset.
+        plan: With the preset.
+        workspace: Where the hits of the runs are.
+    """
     base = flatten(plan.config)
     arms: dict[str, Callable[[str], Sample]] = {}
     for point in reversed([point for point in results.complete if all(point.hits.values())]):  # the first one counts
@@ -106,7 +119,13 @@ def headline(results: ResponseResults) -> dict[str, Any]:
 
 
 def preset_file(request: Request, config: RunConfig, changes: Mapping[str, Any]) -> str:
-    """The best point as JSON that `--preset FILE` reads: the named preset and the settings that differ from it."""
+    """The best point as JSON that `--preset FILE` reads: the named preset and the settings that differ from it.
+
+    Args:
+        request: Names the preset. If that is a file, the new preset is written in full.
+        config: The run configuration that was swept.
+        changes: The best point, as dotted keys and values.
+    """
     chosen = override(config, dict(changes))
     name = request.preset or ""
     if name not in presets.names():  # a file: the new preset is written in full

@@ -98,7 +98,15 @@ class ProgressFile:
         self._next = 0.0
 
     def show(self, bar: Progress, running: int, failed: int) -> None:
-        """Publish the state of the progress line, how many trials run, and how many failed and are not retried."""
+        """Publish the state of the progress line: metrics at every call, the file every two seconds at most.
+
+        The file is also written when all trials have ended.
+
+        Args:
+            bar: The progress line of the trials.
+            running: Trials that run.
+            failed: Trials that failed and are not retried.
+        """
         waiting = max(0, bar.total - bar.done - running) if bar.total else 0
         finished = self.ledger.states["finished"]
         trials = {"waiting": waiting, "running": running, "finished": finished, "failed": failed}

@@ -114,7 +114,17 @@ class TrainedRun:
 
 
 def objective_trial(changes: dict[str, Any], setting: TrialSetting, objective: str) -> dict[str, Any]:
-    """Train, measure, and compute the number to be maximised. The test split is measured too, if there is one."""
+    """Train, measure, and compute the number to be maximised. The test split is measured too, if there is one.
+
+    Args:
+        changes: The trial: dotted keys and values, with its seed.
+        setting: What all trials share.
+        objective: A key of `OBJECTIVES`. All but `rsum` measure attacks on the validation split.
+
+    Returns:
+        Numbers of the training, with `objective`, `metrics` (the finite ones), and `hits`, the name of the file with
+        the outcome of every query on test (empty without a test split).
+    """
     trained = train_arm(changes, setting)
     run, metrics = trained.run, trained.numbers["metrics"]
     if objective != "rsum":
@@ -300,7 +310,13 @@ def measure_test(run: Folder, workspace: Workspace, device: str = "cpu") -> tupl
 
 
 def hits_of(workspace: Workspace, run: str, name: str) -> PerImage:
-    """Hits per image of a run, from the file that `measure_test` named. If it is missing or damaged, measure again."""
+    """Hits per image of a run on the test split. If the file is missing or damaged, the split is measured again.
+
+    Args:
+        workspace: Where the run is.
+        run: Name of the run.
+        name: The file, as `measure_test` returns it.
+    """
     folder = workspace.run(run)
     try:
         return _read_hits(folder, name)

@@ -125,7 +125,13 @@ def prepare_queries(uri: str, key: str) -> None:
 
 
 def may_have_run(uri: str, key: str, value: str) -> bool:
-    """Whether a run has this tag; True if the file is busy."""
+    """Whether a run has this tag; True if the file is busy.
+
+    Args:
+        uri: of the embedded store, sqlite:///...
+        key: name of the tag, for which `prepare_queries` was called. It becomes part of the query as it is.
+        value: of the tag.
+    """
     return bool(_stage(uri, RUN_WITH_TAG.format(key=key), value))
 
 

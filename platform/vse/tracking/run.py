@@ -99,9 +99,16 @@ class RunShipper:
         self._parents: dict[tuple[str, str], str] = {}  # MLflow's ids, by experiment and run
 
     def ship(self, states: dict[str, ShippingState], key: str, pending: PendingRun) -> dict[str, int]:
-        """Send everything of a run that is not in `states[key]`, and update that.
+        """Send everything of a run that is not in its shipping state, and update that.
 
-        Returns the versions of registered models by their addresses.
+        Args:
+            states: by run folder, in the order in which MLflow's runs were created. The entry of the run is changed in
+                place, or replaced if the journal is not the shipped one, for instance because the run was repeated.
+            key: of the run in `states`.
+            pending: the run, as it was read from its journal.
+
+        Returns:
+            The versions of registered models by their addresses. Empty if MLflow refuses the run, which is then marked.
         """
         folder, content, data, tag = pending
         state = states.get(key)

@@ -96,6 +96,12 @@ class Store:
         """(MLflow's id of the run tagged `run`, whether it already existed).
 
         A run that a user has deleted still exists and refuses updates, so shipping never restores it.
+
+        Args:
+            experiment: name of its experiment.
+            run: value of the tag.
+            name: shown by MLflow; a run that was created without one gets it. If it equals `run`, it counts as none.
+            started: milliseconds since 1970 of a new run; 0: now.
         """
         from mlflow.entities import ViewType
         from mlflow.exceptions import MlflowException
@@ -176,14 +182,26 @@ class Store:
                 self._client.log_batch(run_id, metrics=some_points, params=some_params, tags=some_tags)
 
     def name_dataset(self, run_id: str, name: str, digest: str) -> None:
-        """Name the data set of a run."""
+        """Name the data set of a run, which MLflow shows as its input.
+
+        Args:
+            run_id: MLflow's id of the run.
+            name: of the data set.
+            digest: fingerprint of its records, by which MLflow knows equal data sets.
+        """
         from mlflow.entities import Dataset, DatasetInput
 
         dataset = Dataset(name=name, digest=digest, source_type="vse", source=json.dumps({"fingerprint": digest}))
         self._client.log_inputs(run_id, [DatasetInput(dataset=dataset, tags=[])])
 
     def send_file(self, run_id: str, path: Path, under: str) -> None:
-        """Copy a file, or a folder with its content, to the run's artifacts."""
+        """Copy a file, or a folder with its content, to the run's artifacts.
+
+        Args:
+            run_id: MLflow's id of the run.
+            path: of the file or folder on this machine.
+            under: folder of the artifacts; empty: a file goes to the top, a folder below its own name.
+        """
         with _long_timeout():
             if path.is_dir():
                 self._client.log_artifacts(run_id, str(path), under or path.name)
@@ -191,12 +209,27 @@ class Store:
                 self._client.log_artifact(run_id, str(path), under or None)
 
     def send_json(self, run_id: str, content: Mapping[str, Any], name: str) -> None:
-        """Write plain data into a file of the run's artifacts."""
+        """Write plain data into a file of the run's artifacts.
+
+        Args:
+            run_id: MLflow's id of the run.
+            content: the data.
+            name: path of the file below the artifacts.
+        """
         with _long_timeout():
             self._client.log_dict(run_id, dict(content), name)
 
     def set_status(self, run_id: str, status: str, ended: int) -> None:
-        """Mark a run as running, finished, failed or killed. Raises RunRefusedError if MLflow refuses it."""
+        """Mark a run as running, finished, failed or killed.
+
+        Args:
+            run_id: MLflow's id of the run.
+            status: one of these four words.
+            ended: milliseconds since 1970; 0: now. A running run has none.
+
+        Raises:
+            RunRefusedError: MLflow refuses it.
+        """
         with _refusals():
             if status == "running":
                 self._client.update_run(run_id, status="RUNNING")
@@ -206,7 +239,23 @@ class Store:
     def register(
         self, run_id: str, packed: Path, name: str, alias: str, *, digest: str, tags: Mapping[str, str], offered: int
     ) -> int | None:
-        """See `models.register`."""
+        """Register a packed model unless its digest is registered, and give the alias to its version.
+
+        Args:
+            run_id: MLflow's id of the run.
+            packed: folder of the packed model, on this machine.
+            name: of the registered model.
+            alias: for the version.
+            digest: identifies the packed model.
+            tags: of a new version.
+            offered: time of the offer, in milliseconds since 1970; a later offer keeps the alias.
+
+        Returns:
+            The number of the version; None if the alias stays with a later offer.
+
+        Raises:
+            InputError: MLflow does not accept the name or alias.
+        """
         from vse.tracking import models
 
         with _long_timeout():
@@ -215,7 +264,16 @@ class Store:
             )
 
     def version_of(self, name: str, alias: str, digest: str) -> int | None:
-        """The version with the alias; None if it has another digest. Raises MlflowException if there is none."""
+        """The version with the alias; None if it has another digest.
+
+        Args:
+            name: of the registered model.
+            alias: given to one version of it.
+            digest: of the packed model, which the version must have as a tag.
+
+        Raises:
+            MlflowException: there is no such model or alias.
+        """
         from vse.tracking.models import DIGEST_TAG
 
         version = self._client.get_model_version_by_alias(name, alias)
