@@ -76,7 +76,17 @@ def shard_prefix(fingerprint: str) -> str:
 
 
 def write_shard(folder: Folder, fingerprint: str, texts: Sequence[str], parses: Sequence[Parse]) -> str:
-    """Write one shard whole or not at all; returns its name, which is the same for the same texts."""
+    """Write one shard whole or not at all.
+
+    Args:
+        folder: of the corpus.
+        fingerprint: of the parser and the rules of components; the name of the shard begins with it.
+        texts: distinct texts.
+        parses: the parse of each text.
+
+    Returns:
+        The name of the shard, which is the same for the same texts.
+    """
     name = f"{shard_prefix(fingerprint)}{sha256_of(chr(0).join(texts).encode())[:16]}.parquet"
     folder.write_bytes(name, parquet_bytes(table_of(texts, parses), compression="zstd"))
     return name

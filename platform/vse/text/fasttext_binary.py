@@ -38,11 +38,20 @@ class _Model:
 def read(
     path: str, stream: BufferedReader, wanted: Mapping[str, int], *, subwords: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(vectors (words, dim) float32, found, composed) of the words of `wanted` (word -> row).
+    """Vectors of some words, read at their places in a fastText .bin.
 
-    subwords: whether words that the file does not list are composed of their n-grams.
+    Args:
+        path: of the file, for errors.
+        stream: the open file at its beginning; it must be seekable.
+        wanted: word -> its row in the results, from 0 without gaps.
+        subwords: whether words that the file does not list are composed of their n-grams.
 
-    Raises InputError for a quantised model, another version, or a file that ends early.
+    Returns:
+        (vectors, found, composed): (words, dim) float32, with zeros for words that are not found; (words,) bool;
+        (words,) bool, true for words that were composed.
+
+    Raises:
+        InputError: the model is quantised, of another version, or the file ends early.
     """
     keys = {word.encode("utf-8", "surrogatepass"): k for word, k in wanted.items()}
     try:

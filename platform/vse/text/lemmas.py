@@ -101,7 +101,13 @@ class LemmaTable:
         return cls(exceptions, suffixes)
 
     def lemma(self, form: str, pos: str, tag: str = "") -> str:
-        """Lower-case base form of `form` used as `pos` (UPOS); `form` itself if no rule applies."""
+        """Lower-case base form of a word; the word itself if no rule applies.
+
+        Args:
+            form: the word as it is written.
+            pos: its part of speech (UPOS); only nouns, verbs, adjectives, adverbs, pronouns and determiners have rules.
+            tag: its Penn tag, if known: a verb in its base form (VB, VBP) keeps its ending unless it is an exception.
+        """
         form = _normal(form)
         kind = _CLASSES.get(pos)
         if kind is None:

@@ -147,7 +147,13 @@ def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[l
 
 
 def save_text(path: Path, names: list[str], vectors: np.ndarray) -> None:
-    """Word2vec's text form, with its header line; what `text.word_vectors` reads."""
+    """Write vectors in word2vec's text form, with its header line; `text.word_vectors` reads it.
+
+    Args:
+        path: of the file, which is replaced.
+        names: the words, in the order of the rows.
+        vectors: (words, dim), written with five significant digits.
+    """
     with path.open("w", encoding="utf-8") as file:
         file.write(f"{len(names)} {vectors.shape[1]}\n")
         for name, vector in zip(names, vectors, strict=True):

@@ -118,7 +118,14 @@ def file_digits(path: str) -> str:
 
 
 def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False, contents: str = "") -> str:
-    """Eight digits that name the rows of these words in this file. contents: its `file_digits` if known."""
+    """Eight digits that name the rows of these words in this file.
+
+    Args:
+        path: of the file.
+        words: in the order of the rows.
+        subwords: whether words that the file lacks are composed of their n-grams.
+        contents: the file's `file_digits` if known; empty: they are computed from the file.
+    """
     return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words), subwords])
 
 
@@ -192,7 +199,13 @@ def _open(folder: Folder, digits: str) -> WordVectors | None:
 
 
 def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
-    """Write one array as .npy, without pickle, and return its manifest entry."""
+    """Write one array as .npy, without pickle, and return its manifest entry.
+
+    Args:
+        folder: gets the file.
+        name: of the file.
+        values: the array.
+    """
     sink = io.BytesIO()
     np.save(sink, values, allow_pickle=False)
     data = sink.getvalue()
@@ -203,8 +216,17 @@ def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:
 def load_array(
     folder: Folder, name: str, manifest: Mapping[str, Any] | None = None, *, mapped: bool = False
 ) -> np.ndarray:
-    """Read what `save_array` wrote, verified against the manifest if one is given; `mapped` maps a local file into
-    memory."""
+    """Read what `save_array` wrote.
+
+    Args:
+        folder: of the file.
+        name: of the file.
+        manifest: the content is verified against it; None: it is not verified.
+        mapped: map a local file into memory instead, without verifying it. A file on S3 is read.
+
+    Raises:
+        FileNotFoundError, DamagedError: as for `read_committed`, with a manifest.
+    """
     if mapped and folder.is_local:
         return np.load(folder.local(name), mmap_mode="r", allow_pickle=False)
     data = folder.read_bytes(name) if manifest is None else read_committed(folder, manifest, name)

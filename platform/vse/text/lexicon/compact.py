@@ -46,10 +46,16 @@ def read_compact(path: Path = FILE) -> Knowledge:
 
 @cache
 def knowledge(lexicon: str = SHIPPED, concreteness: str = "", share: float = PUBLISHED_SHARE) -> Knowledge:
-    """What is known of nouns: `shipped`, or from a WordNet directory; scores from a file word<TAB>score if named.
+    """What is known of nouns: a lexicon, and how concrete they are.
 
-    `share` sets the threshold of concreteness of a database or a file; the shipped one has its own. Raises InputError
-    for a directory or a file that is not there or not what it should be.
+    Args:
+        lexicon: `shipped`, or a WordNet directory.
+        concreteness: file of scores, word<TAB>score; empty: scores computed from the lexicon.
+        share: share of the words of a database or a file that count as concrete, the most concrete ones. The shipped
+            scores have a threshold of their own.
+
+    Raises:
+        InputError: a directory or a file is not there or not what it should be.
     """
     shipped = read_compact() if lexicon == SHIPPED else None
     nouns = shipped.lexicon if shipped is not None else read_wordnet(lexicon)

@@ -51,7 +51,17 @@ class Concreteness:
     def calibrated(
         cls, scores: Mapping[str, float], source: str, share: float = PUBLISHED_SHARE, threshold: float | None = None
     ) -> "Concreteness":
-        """With a threshold that keeps `share` of the words (all that tie with the last one), or with a given one."""
+        """Scores with a threshold, given or computed from a share.
+
+        Args:
+            scores: word in lower case -> score, the higher the more concrete.
+            source: where they come from, for errors and fingerprints.
+            share: share of the words that reach the threshold, in (0, 1]; words that tie with the last one do as well.
+            threshold: used instead of one by share.
+
+        Raises:
+            InputError: there are no scores, or the share is out of range.
+        """
         if not scores:
             raise InputError(f"{source}: holds no scores of words")
         if not 0 < share <= 1:
@@ -114,7 +124,16 @@ def wordnet_scores(directory: str) -> dict[str, float]:
 
 
 def scores_of(lexicon: Lexicon, directory: str, words: Iterable[str]) -> dict[str, float]:
-    """The score of `wordnet_scores` for some words, in a lexicon with the counts of `directory`."""
+    """The score of `wordnet_scores` for some words.
+
+    Args:
+        lexicon: the senses of the words and what they lie below.
+        directory: of a WordNet database, with the counts of senses in tagged texts.
+        words: distinct or not.
+
+    Returns:
+        By word, in sorted order; 0 for words that are no nouns.
+    """
     counts = read_sense_counts(directory)
     scores = {}
     for word in sorted(set(words)):
@@ -140,7 +159,16 @@ def learned_scores(
 ) -> dict[str, float]:
     """Sum of cosines with concrete seed words minus the sum with abstract ones (Turney et al., EMNLP 2011, section 3).
 
-    Seeds without a vector are ignored. Raises InputError if one side has none left.
+    Args:
+        vectors: by word, of one length; a zero vector scores 0.
+        concrete: seed words. Seeds without a vector are ignored.
+        abstract: likewise.
+
+    Returns:
+        A score for every word of `vectors`, in their order.
+
+    Raises:
+        InputError: no seed of one side has a vector.
     """
     names = list(vectors)
     matrix = np.stack([np.asarray(vectors[name], dtype=np.float64) for name in names]) if names else np.zeros((0, 1))
@@ -157,10 +185,16 @@ def learned_scores(
 
 
 def agreement(one: Concreteness, other: Concreteness, words: Iterable[str] | None = None) -> dict[str, float]:
-    """How two sources agree on the words that both score (all, or some of `words`).
+    """How two sources agree on the words that both score.
 
-    words: how many; spearman: rank correlation; same: share with the same verdict; kappa: Cohen's, beyond chance;
-    only_first and only_second: shares that one alone calls concrete. NaN if it is not defined.
+    Args:
+        one: the first source.
+        other: the second source.
+        words: compare only these; None: all.
+
+    Returns:
+        words: how many; spearman: rank correlation; same: share with the same verdict; kappa: Cohen's, beyond chance;
+        only_first and only_second: shares that one alone calls concrete. NaN if it is not defined.
     """
     shared = set(one.scores) & set(other.scores)
     names = sorted(shared if words is None else shared & {word.lower() for word in words})

@@ -92,7 +92,13 @@ class Lexicon:
         return not self._span(one, True)[0].isdisjoint(self._span(other, True)[0])
 
     def related(self, one: str, other: str, *, transitive: bool = True) -> bool:
-        """Whether some sense of one noun is a hypernym or hyponym of some sense of the other."""
+        """Whether some sense of one noun is a hypernym or hyponym of some sense of the other.
+
+        Args:
+            one: a noun.
+            other: another noun. The order does not matter.
+            transitive: whether any number of steps counts, or only one.
+        """
         first, above_first = self._span(one, transitive)
         second, above_second = self._span(other, transitive)
         return not (above_first.isdisjoint(second) and above_second.isdisjoint(first))
@@ -109,7 +115,13 @@ class Lexicon:
         return set().union(*(self.hypernyms(synset, transitive=transitive) for synset in synsets))
 
     def is_a(self, noun: str, kind: str, *, senses: int = 1) -> bool:
-        """Whether one of the first `senses` of a noun is the first sense of `kind` or lies below it."""
+        """Whether a noun names something of a kind, by their most frequent senses.
+
+        Args:
+            noun: one of its first `senses` must be the kind or lie below it.
+            kind: a noun, of which the first sense is taken.
+            senses: how many senses of `noun` count, in order of frequency.
+        """
         anchor = self.synsets(kind)[:1]
         return bool(anchor) and any(
             anchor[0] == synset or anchor[0] in self.hypernyms(synset) for synset in self.synsets(noun)[:senses]

@@ -22,7 +22,12 @@ def fisher_vectors(
 ) -> Float[np.ndarray, "captions 2*K*D"]:
     """Normalised Fisher vectors: locations of all components, then scales. A caption without known words is zero.
 
-    responsibilities: `mixture.responsibilities(vectors)`, computed once for a vocabulary.
+    Args:
+        mixture: K components over D dimensions.
+        vectors: of the words of a vocabulary.
+        responsibilities: `mixture.responsibilities(vectors)`, computed once for a vocabulary.
+        bags: the words of each caption, as rows of `vectors`.
+        power: exponent of the signed power; 1 leaves values as they are.
     """
     return normalised(raw_fisher_vectors(mixture, vectors, responsibilities, bags), power)
 
@@ -33,7 +38,14 @@ def raw_fisher_vectors(
     responsibilities: Float[np.ndarray, "words K"],
     bags: Bags,
 ) -> Float[np.ndarray, "captions 2*K*D"]:
-    """Before power and length. Works on the words that occur, each once, so its cost falls with repetition."""
+    """Fisher vectors before power and length. Each word that occurs is computed once, so repetition costs little.
+
+    Args:
+        mixture: K components over D dimensions.
+        vectors: of the words of a vocabulary.
+        responsibilities: share of each component in each word.
+        bags: the words of each caption, as rows of `vectors`.
+    """
     (K, D), n = mixture.location.shape, len(bags)
     types, rows = np.unique(bags.rows, return_inverse=True)
     local = Bags(rows.astype(np.int64), bags.starts)

@@ -26,7 +26,13 @@ REVISION = 2  # raise it whenever the same captions and vectors give other sente
 
 
 def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], source: TextSource) -> str:
-    """Eight digits over everything that determines the fitted features."""
+    """Eight digits over everything that determines the fitted features.
+
+    Args:
+        config: kind of the features and its settings.
+        train_texts: the captions that features are fitted to, in their order. They do not count with an encoder.
+        source: word vectors or an encoder, by its fingerprint.
+    """
     if isinstance(source, TextEncoder):
         return states_fingerprint(source) if name_of("sentence", config) == STATES else source.fingerprint
     return fingerprint(
@@ -63,7 +69,13 @@ class EncoderSentence:
     def fit(
         self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None
     ) -> EncoderSentenceFeatures:
-        """Features that encode each caption."""
+        """Features that encode each caption. Nothing is fitted.
+
+        Args:
+            train_texts: not read.
+            source: the encoder.
+            scratch: not used.
+        """
         assert isinstance(source, TextEncoder), "asked before"
         return EncoderSentenceFeatures(source)
 
@@ -80,7 +92,13 @@ class WordStates:
         self.config = config
 
     def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> EncoderWordStates:
-        """Features that encode the words of each caption."""
+        """Features that encode the words of each caption. Nothing is fitted.
+
+        Args:
+            train_texts: not read.
+            source: the encoder.
+            scratch: not used.
+        """
         assert isinstance(source, TextEncoder), "asked before"
         return EncoderWordStates(source)
 
@@ -131,7 +149,16 @@ class Mean(_Fitted):
         self.config = config
 
     def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> SentenceFeatures:
-        """Mean vectors, reduced to `dims` principal components of the training captions unless `dims` is 0."""
+        """Mean vectors, reduced to `dims` principal components of the training captions unless `dims` is 0.
+
+        Args:
+            train_texts: the training captions, to which the components are fitted.
+            source: word vectors.
+            scratch: local folder for rows while components are fitted; None: the temporary folder.
+
+        Raises:
+            InputError: the word vectors contain no word of the captions, or there are too few captions for components.
+        """
         return self._fit(self.config, train_texts, source, self.config.dims, scratch)
 
 
