@@ -16,8 +16,13 @@ def add_adapters(network: nn.Module, rank: int, alpha: float, seed: int) -> int:
     """Add adapters to the linear layers of a network, in place, so that they are its only trainable parameters.
 
     A layer with weights W (out, in) then computes with W + (alpha / rank) B A, with B (out, rank) zero at first and A
-    (rank, in) drawn from the seed. The fused query-key-value weights of `nn.MultiheadAttention` (open_clip) are not
-    adapted.
+    (rank, in) random. The fused query-key-value weights of `nn.MultiheadAttention` (open_clip) are not adapted.
+
+    Args:
+        network: its own weights are frozen.
+        rank: of the adapters, at least 1.
+        alpha: their scale, before it is divided by the rank.
+        seed: of A. The global random state does not change.
 
     Returns:
         The number of adapted layers.
@@ -77,7 +82,16 @@ def merged_state(network: nn.Module) -> dict[str, Tensor]:
 
 
 def load_adapters(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
-    """Set the adapters' weights. Raises InputError naming the first key that does not fit."""
+    """Set the adapters' weights.
+
+    Args:
+        network: with adapters.
+        state: the result of `adapter_state` of an equal network.
+        where: the file of the weights, for errors.
+
+    Raises:
+        InputError: a key is missing, unknown or of another shape; the first one is named.
+    """
     own = adapter_state(network)
     for key in sorted(own.keys() ^ state.keys()):
         raise InputError(f"{where}: {key} is {'missing' if key in own else 'unknown'}; another network wrote it")

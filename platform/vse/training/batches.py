@@ -17,7 +17,13 @@ BLOCK = 64  # consecutive images read together: 12 MB of a 7x7x2048 map in half 
 
 
 def epoch_batches(num: int, batch_size: int, seed: int, epoch: int) -> list[np.ndarray]:
-    """Caption numbers of each global batch of an epoch; the last may be smaller. The same on every worker."""
+    """Caption numbers of each global batch of an epoch, in random order. The same on every worker.
+
+    Args:
+        num: number of captions.
+        batch_size: captions of a global batch; the last may be smaller.
+        seed, epoch: they decide the order.
+    """
     order = keyed.permutation(seed, epoch, "order", num)
     return [order[k : k + batch_size] for k in range(0, num, batch_size)]
 
@@ -27,9 +33,13 @@ def windowed_batches(
 ) -> list[np.ndarray]:
     """`epoch_batches` for features that exceed memory: a step reads images of one window of the store only.
 
-    image: row of each caption's image. Blocks of `block` consecutive images are put in a random order and taken
-    together in windows of about `window` images; captions are shuffled within their window. A batch may reach from one
-    window into the next.
+    Captions are shuffled within their window. A batch may reach from one window into the next.
+
+    Args:
+        image: row of each caption's image.
+        window: images of a window, about; it is made of whole blocks.
+        batch_size, seed, epoch: as for `epoch_batches`.
+        block: consecutive images that stay together when blocks are put in a random order.
     """
     num_blocks = -(-(int(image.max(initial=-1)) + 1) // block)
     place = np.empty(num_blocks, dtype=np.int64)  # of each block in the random order
@@ -41,14 +51,22 @@ def windowed_batches(
 
 
 def worker_share(batch: np.ndarray, rank: int, world: int) -> np.ndarray:
-    """The consecutive part of a global batch that a worker takes; parts differ by at most one caption."""
+    """The consecutive part of a global batch that a worker takes; parts differ by at most one caption.
+
+    Args:
+        batch: caption numbers.
+        rank, world: number of the worker, from 0, and of all workers.
+    """
     return np.array_split(batch, world)[rank]
 
 
 def text_batch(texts: Texts, rows: np.ndarray, components: bool) -> Batch:
-    """tokens (batch, time), lengths (batch,); objects (batch, M), attributes (batch, M, 2), relations (batch, M, 3).
+    """tokens (batch, time), lengths (batch,); sentence (batch, dim) or states (batch, time, dim) if texts have them.
 
-    sentence (batch, dim), or states (batch, time, dim), where the texts have such vectors.
+    Args:
+        texts: encoded captions.
+        rows: the captions of the batch.
+        components: whether to add objects (batch, M), attributes (batch, M, 2) and relations (batch, M, 3).
     """
     tokens, mask = texts.tokens.pad(rows)
     batch = {"tokens": torch.from_numpy(tokens), "lengths": torch.from_numpy(mask.sum(1))}
@@ -309,7 +327,13 @@ class Unpaired:
 
 
 def known_images(num_images: int, share: float, seed: int) -> np.ndarray:
-    """Mask of the images with known captions, the same for all families; a larger share has these and more."""
+    """Mask (images,) of the images with known captions, the same for all families.
+
+    Args:
+        num_images: of the training split.
+        share: of images with known captions; at least one is known, and a larger share has the same ones and more.
+        seed: of the choice.
+    """
     mask = np.zeros(num_images, dtype=bool)
     mask[keyed.permutation(seed, 0, "known pairs", num_images)[: max(1, round(share * num_images))]] = True
     return mask

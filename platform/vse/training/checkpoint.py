@@ -168,10 +168,18 @@ class Checkpoints:
         scaler: Any,
         tuner: Tuner | None = None,
     ) -> Progress:
-        """Load a chosen checkpoint into model and optimisers; returns a new Progress if `chosen` is None.
+        """Load a chosen checkpoint into model and optimisers; returns a new Progress if there is none.
 
-        Raises StorageError if this node does not see the same checkpoint, for example in a stale copy of a shared
-        folder.
+        Args:
+            chosen: the result of `chosen` on worker 0; None to begin.
+            model: gets the weights.
+            optimizers: of the phases, in their order.
+            scaler: gradient scaler of half precision.
+            tuner: of a backbone that is trained too; None: the backbone is frozen.
+
+        Raises:
+            StorageError: this node does not see the same checkpoint, for example in a stale copy of a shared folder.
+            InputError: the weights do not fit.
         """
         if chosen is None:
             return Progress()
@@ -204,9 +212,15 @@ def read_progress(checkpoint: Folder) -> Progress:
 
 
 def load_weights(checkpoint: Folder, model: nn.Module, optional: Collection[str] = ()) -> None:
-    """Put a checkpoint's weights into a model; those named `optional` may be unknown to it.
+    """Put a checkpoint's weights into a model.
 
-    Raises InputError naming the first key that does not fit.
+    Args:
+        checkpoint: folder of the checkpoint.
+        model: changed in place.
+        optional: keys of the checkpoint that the model need not have.
+
+    Raises:
+        InputError: a key is missing, unknown or of another shape; the first one is named.
     """
     own = model.state_dict()
     stored = _tensors(checkpoint, "model.safetensors")

@@ -196,7 +196,13 @@ def names_of(code: Iterable[Code]) -> str:
 
 
 def warning(codes: Mapping[str, Iterable[Code]], what: str, again: str) -> str:
-    """One line if some of the codes by name are other code, else ""; `again` says how to repeat the work."""
+    """One line if some results were computed with other code than this process has, else "".
+
+    Args:
+        codes: by result, the codes of all processes that computed it.
+        what: the results in the plural, as `trainings of NAME`.
+        again: how to repeat the work.
+    """
     other_code = {name: other for name, code in codes.items() if (other := others(code))}
     if not other_code:
         return ""

@@ -93,10 +93,13 @@ class _GatherRows(torch.autograd.Function):
 def gather(
     encoded: Mapping[str, Tensor], names: frozenset[str], ragged: frozenset[str] = frozenset()
 ) -> dict[str, Tensor]:
-    """The named tensors with the rows of every worker, in rank order.
+    """The named tensors with the rows of every worker, in rank order; gradients return to the worker that has the row.
 
-    Workers may hold different numbers of rows. `ragged` tensors may also differ in their second dimension, a time that
-    is padded with zeros to the longest. The returned dict has only the names that `encoded` has.
+    Args:
+        encoded: this worker's tensors. Workers may hold different numbers of rows, which are counted by `image_group`.
+        names: which are gathered; names that `encoded` lacks are left out.
+        ragged: tensors whose second dimension, a time, may differ between workers. They are padded with zeros to the
+            longest.
     """
     rank, workers = world()
     present = sorted(names & encoded.keys())

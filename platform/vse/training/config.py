@@ -169,9 +169,14 @@ class RunConfig:
 
 
 def check_gpus(workers: int, gpus_per_worker: float, under: str = "train.") -> None:
-    """Raises InputError for a share of GPUs that no worker can have, naming the key below `under`.
+    """Raises InputError for a share of GPUs that no worker can have.
 
     A worker computes on one GPU or a part of it, and NCCL takes no two ranks of one group on the same GPU.
+
+    Args:
+        workers: of one training.
+        gpus_per_worker: 0: it trains on CPUs; a fraction: a part of a GPU, for a single worker.
+        under: prefix of both keys, for the error.
     """
     setting = f"{under}gpus_per_worker={gpus_per_worker:g}"
     if gpus_per_worker > 1:

@@ -30,10 +30,15 @@ _VALIDATION = ("val/i2t/r1", "val/t2i/r1", "val/rsum")
 
 
 def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
-    """`epoch 4/8  train/sent 0.301  val/i2t/r1 25.000 …` of the numbers of an epoch (1-based).
+    """`epoch 4/8  train/sent 0.301  val/i2t/r1 25.000 …` of the numbers of an epoch.
 
     Up to three losses with a weight are shown by name. If there are more, the losses of the objective's
     `matching` are shown, or else the weighted sum.
+
+    Args:
+        config: of the run.
+        numbers: of the epoch, as `report` of a training gets them.
+        epoch: number of the epoch, from 1.
     """
     objective: Objective = registry.build("objective", config.objective)
     shown = [*_losses(objective, numbers, epoch), *((key, numbers[key]) for key in _VALIDATION if key in numbers)]

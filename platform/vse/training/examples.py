@@ -137,10 +137,16 @@ def encode_texts(
     parses: ComponentSource | None,
     sentences: SentenceSource | None = None,
 ) -> Texts:
-    """Tokens, and components and sentence vectors where their sources are given; unknown words are <unk>.
+    """Captions as ids of a vocabulary; unknown words are <unk>.
 
     A caption without a single token becomes one <unk>: encoders need a sequence. A component with an unknown word is
     left out: as <unk> it would be aligned with regions, and be a negative of others, for every word it may stand for.
+
+    Args:
+        captions: one row each.
+        vocabulary: of the ids.
+        parses: components of the captions; None: rows have none.
+        sentences: vectors of whole captions; None for a family that reads none.
     """
     tokens = [[START, *(vocabulary.encode(words(c)) or [UNKNOWN]), END] for c in captions]
     components = [parses.components(c) if parses else None for c in captions]
@@ -173,7 +179,13 @@ class EncodedCaptions:
 
 
 def encode_captions(split: Split, vocabulary: Vocabulary, parses: ComponentSource | None) -> EncodedCaptions:
-    """The slow part of `examples_of`, which depends on these arguments only."""
+    """The slow part of `examples_of`, which depends on these arguments only. Sentence vectors are not part of it.
+
+    Args:
+        split: its captions; captions with the same words are of one group.
+        vocabulary: of the ids.
+        parses: components of the captions; None: rows have none.
+    """
     texts = [c.text for c in split.captions]
     groups: dict[str, int] = {}
     text_group = np.array([groups.setdefault(" ".join(words(t)), len(groups)) for t in texts], dtype=np.int64)

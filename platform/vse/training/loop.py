@@ -31,11 +31,16 @@ _BY_CHANCE = 5  # R@10 over R@1: 10 by chance, below 4 for a model that ranks
 
 
 def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str:
-    """One line of advice if the numbers of an epoch (1-based) are those of collapsed codes, else empty.
+    """One line of advice if the numbers of an epoch are those of collapsed codes, else empty.
 
     A share well above one is no collapse: after a phase with the sum over negatives, distinct codes can score worse
     under the hardest negatives than equal ones. A share of one is no collapse either if validation ranks images well:
     with few or similar data, the hardest negative may win as often as it loses.
+
+    Args:
+        config: of the run; the advice names its keys.
+        numbers: of the epoch. The share is `train/collapse`; without it there is no advice.
+        epoch: number of the epoch, from 1.
     """
     if COLLAPSE not in numbers or abs(numbers[COLLAPSE] - 1) > _NEAR:
         return ""
@@ -92,7 +97,14 @@ class PendingNumbers:
 
     @classmethod
     def of(cls, epoch: int, step: int, captions: int, numbers: Mapping[str, Tensor]) -> "PendingNumbers":
-        """Start copying `numbers`, scalars on one device, to the host without waiting for the copy."""
+        """Start copying numbers to the host without waiting for the copy.
+
+        Args:
+            epoch: of the step, from 0.
+            step: in its epoch, from 0.
+            captions: of the step's global batch.
+            numbers: scalars by name, all on one device.
+        """
         values, arrived = torch.stack(list(numbers.values())), None
         if values.is_cuda:
             values, arrived = values.to("cpu", non_blocking=True), torch.cuda.Event()

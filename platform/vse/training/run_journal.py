@@ -61,7 +61,13 @@ def keep_origin(run: Folder, origin: Origin) -> bool:
 
 
 def name_finished(workspace: Workspace, run: Folder, origin: Origin) -> None:
-    """Record the preset of a finished run that has none, if the run's folder can be written to."""
+    """Record the preset of a finished run that has none, if the run's folder can be written to.
+
+    Args:
+        workspace: of the run, with its journal.
+        run: its folder.
+        origin: the preset, and the keys that a command changed.
+    """
     with contextlib.suppress(OSError, InputError):
         if keep_origin(run, origin):
             journal = workspace.journal(run)
@@ -108,7 +114,16 @@ def open_journal(
     fingerprints: Mapping[str, str],
     params: Mapping[str, Any],
 ) -> None:
-    """Record the identity of a run: fingerprints of its inputs by stage, and its settings by dotted key."""
+    """Record the identity of a run: its inputs, settings, preset and code.
+
+    Args:
+        journal: of the run.
+        folder: of the run; the preset is read from it, since another node may have written it.
+        name: of the run.
+        parent: the run under which trackers nest this one; empty for none.
+        fingerprints: of its inputs, by stage.
+        params: its settings, by dotted key.
+    """
     tags = {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
     if (origin := read_origin(folder)) is not None:  # written by `run_training`, perhaps on another node
         tags[TAG] = str(origin)
@@ -131,7 +146,13 @@ def numbers(row: Mapping[str, float]) -> dict[str, float]:
 
 
 def tell_epoch(journal: Journal, epoch: int, row: Mapping[str, float]) -> None:
-    """Log the numbers of one epoch."""
+    """Log the numbers of one epoch, its speed, and the cost of the training so far.
+
+    Args:
+        journal: of the run.
+        epoch: number of the epoch, from 1.
+        row: its numbers, as in the `history` of `Progress`: captions, seconds and metrics.
+    """
     speed = {"speed/captions_per_second": row["captions"] / max(row["train/seconds"], 1e-9)}
     journal.metrics(numbers(row) | speed | cost(row), step=epoch)
 
@@ -156,7 +177,13 @@ def _tells(state: JournalState, epoch: int, row: Mapping[str, float]) -> bool:
 
 
 def close_journal(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
-    """Log the result of a finished run and its end, and epochs that the journal has lost."""
+    """Log the result of a finished run and its end, and epochs that the journal has lost.
+
+    Args:
+        journal: of the run.
+        folder: of the run.
+        result: the content of `result.json`.
+    """
     tell_epochs(journal, result["history"])
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
     journal.metrics(best, step=result["best"])
@@ -203,7 +230,15 @@ def what_is_trained(config: RunConfig) -> str:
 
 
 def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, sizes: str, parent: str) -> None:
-    """Record the request, and the commands that repeat it."""
+    """Record what the run trains, and the commands that repeat and evaluate it.
+
+    Args:
+        journal: of the run.
+        config: of the run.
+        folder: of the run; the commands name its preset, or its `config.json` if there is none.
+        sizes: name and sizes of the data set, in words.
+        parent: the run that this one is part of; empty for none.
+    """
     workspace = ["--workspace", redact_text(folder.uri.removesuffix(f"/runs/{folder.name}"))]
     lines, origin = [escaped(what_is_trained(config)), escaped(sizes)], read_origin(folder)
     if origin is None:
@@ -220,7 +255,13 @@ def describe_beginning(journal: Journal, config: RunConfig, folder: Folder, size
 
 
 def describe_result(journal: Journal, folder: Folder, result: Mapping[str, Any]) -> None:
-    """Record the kept epoch, its numbers on validation and the paths of its files."""
+    """Record the kept epoch, its numbers on validation and the paths of its files.
+
+    Args:
+        journal: of the run.
+        folder: of the run.
+        result: the content of `result.json`.
+    """
     numbers = {title: f"{result['metrics'][key]:.1f}" for key, title in _SHOWN.items() if key in result["metrics"]}
     rsum = f"validation rsum {numbers['rsum']} at " if "rsum" in numbers else ""
     journal.describe("headline", f"**{rsum}epoch {result['best']} of {result['epochs']}**")
@@ -237,10 +278,13 @@ CLOCKS = 600.0  # seconds by which the clocks of S3 and of this machine may diff
 
 
 def close_killed(workspace: Workspace, name: str, wait: float = DEAD_AFTER) -> None:
-    """End the journal of a run whose process was killed before it could do so itself.
+    """End the journal of a run whose process was killed before it could do so itself, unless it has ended.
 
-    Nothing happens if it has ended, or if a living process still holds the run after `wait` seconds. On S3 a dead
-    process holds it for the term of its lease.
+    Args:
+        workspace: of the run.
+        name: of the run.
+        wait: seconds after which a process that still holds the run counts as living, so that nothing is done. On S3 a
+            dead process holds it for the term of its lease.
     """
     if _runs(read(workspace.journal(workspace.run(name)).path)):
         with contextlib.suppress(TimeoutError), workspace.run(name).locked(wait):

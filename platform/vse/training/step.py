@@ -19,11 +19,16 @@ from vse.training.tuning import Tuner
 
 
 def learning_rate(config: OptimConfig, epoch: float, epochs: int) -> float:
-    """Rate at `epoch` (0-based, fractional within an epoch) of `epochs`.
+    """The rate of a step.
 
     `step`: lr · factor^⌊epoch / every⌋ (VSE++). `halving`: lr for the first `every` epochs, then halved at each further
     one down to `floor` (UniVSE A.3, "decayed by 2 for each next epoch"). `cosine`: half a cosine to zero. `milestones`:
     lr before the first, then lr times the factor that belongs to the last one passed.
+
+    Args:
+        config: the rate and its schedule. During `warmup`, the rate grows linearly and the schedule is not applied.
+        epoch: epochs that are done, with the part of the current one.
+        epochs: of the whole training, for `cosine`.
     """
     if epoch < config.warmup:
         return config.lr * min(1.0, (epoch + 1e-3) / config.warmup)
@@ -60,9 +65,15 @@ BOOKKEEPING = ("sample", "image_group", "text_group", "true_images", "paired")
 
 
 def make_optimizer(phase: Phase, config: OptimConfig, tuner: Tuner | None = None) -> torch.optim.Optimizer:
-    """AdamW over a phase's parameters, and those of a backbone at their share of the rate; weight decay on matrices
-    only. Without decay it is Adam. On a GPU it is one kernel: there a step is as long as the host needs to start its
-    kernels."""
+    """AdamW over a phase's parameters, with weight decay on matrices only. Without decay it is Adam.
+
+    On a GPU it is one kernel: there a step is as long as the host needs to start its kernels.
+
+    Args:
+        phase: its parameters, factor on the rate, and betas.
+        config: rate and weight decay.
+        tuner: of a backbone that is trained in this phase, at its share of the rate; None: the family alone is trained.
+    """
     groups = list[dict[str, Any]]()
     for parameters, share in ((phase.parameters, 1.0), (tuner.parameters if tuner else (), tuner.rate if tuner else 1)):
         matrices, others = [p for p in parameters if p.ndim > 1], [p for p in parameters if p.ndim <= 1]
@@ -87,10 +98,18 @@ def step_losses(
     chosen: frozenset[str] | None = None,
     phase: str = "",
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """(what to differentiate, named losses of the global batch, detached); `chosen` losses only, where given.
+    """(what to differentiate, named losses of the global batch, detached).
 
     Parameter gradients of the first, averaged over workers as DDP does, are those of one process with the whole batch:
     losses local to a worker enter times the number of workers, whole ones once (see `collectives`).
+
+    Args:
+        model: the family or its DDP wrapper.
+        objective: the losses and their weights.
+        batch: this worker's part of the batch.
+        epoch: of the step, from 0, for weights and losses that change over epochs.
+        chosen: names of the losses that count; None: all.
+        phase: name of the phase, passed to the family's `forward`.
     """
     family = bare(model)
     encoded = dict(model(batch, phase)) | {name: batch[name] for name in BOOKKEEPING if name in batch}
@@ -171,9 +190,19 @@ class Stepper:
                 group["lr"] = rate * phase.rate * group["share"]
 
     def step(self, batch: Mapping[str, Tensor], epoch: int, number: int = 0) -> dict[str, Tensor]:
-        """One update, the run's step `number`; returns the named losses of the global batch and the gradient norm.
+        """One update of every phase that is due.
 
-        With several phases the norm is the first one's. Raises Diverged if an update is more than a number can be.
+        Args:
+            batch: this worker's part of the batch.
+            epoch: of the step, from 0.
+            number: of the step in the run, from 0, which decides what phases are due.
+
+        Returns:
+            The named losses of the global batch, and as `gradient` the norm of the gradient before clipping; with
+            several phases the first one's.
+
+        Raises:
+            Diverged: an update is more than a number can be.
         """
         device = next(self.family.parameters()).device
         logged: dict[str, Tensor] = {}
