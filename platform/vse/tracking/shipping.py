@@ -280,6 +280,7 @@ class Shipper:
                     next_save = begun + _SAVE_PAUSES * (time.monotonic() - begun)
         finally:
             write_state(self._state_file, states)
+        store.prepare_queries()
         return True
 
     def _pending(self, states: dict[str, ShippingState]) -> Pending:

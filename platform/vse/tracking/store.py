@@ -68,10 +68,15 @@ class Store:
         self._artifacts, self._uri = artifacts, uri
         if artifacts is not None:
             make_complete(uri)
-            prepare_queries(uri, RUN_TAG)
+            self.prepare_queries()
             _sync_less(uri)
         self._client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         self._experiments: dict[str, str] = {}
+
+    def prepare_queries(self) -> None:
+        """Keep queries of the embedded store fast, after many runs were sent too; a server does so itself."""
+        if self._artifacts is not None:
+            prepare_queries(self._uri, RUN_TAG)
 
     def answers(self) -> bool:
         """Whether MLflow answers now and has its experiments."""
