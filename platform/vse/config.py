@@ -287,6 +287,8 @@ def _leaves(config: Any, data: Mapping[str, Any], prefix: str) -> Iterator[tuple
 
 def canonical(value: Any) -> Any:
     """Plain data in one form only: floats that are whole numbers stay floats, tuples become lists, keys are sorted."""
+    if value is None or isinstance(value, str | int | float):  # first, since nearly all are
+        return 0.0 if value == 0 and isinstance(value, float) else value  # -0.0 == 0.0, but their JSON differs
     if is_dataclass(value) and not isinstance(value, type):
         return canonical(to_dict(value))
     if isinstance(value, Mapping):
@@ -295,8 +297,7 @@ def canonical(value: Any) -> Any:
         return [canonical(v) for v in value]
     if isinstance(value, frozenset | set):
         return sorted(canonical(v) for v in value)
-    assert value is None or isinstance(value, str | int | float | bool), f"{value!r} is not plain data"
-    return 0.0 if isinstance(value, float) and value == 0 else value  # -0.0 == 0.0, but their JSON differs
+    raise AssertionError(f"{value!r} is not plain data")
 
 
 def fingerprint(value: Any) -> str:

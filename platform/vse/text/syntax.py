@@ -27,6 +27,7 @@ class Tree:
         for i, token in enumerate(parse):
             if token.head != i:
                 self.children[token.head].append(i)
+        self._roles = tuple(map(self._role, range(len(parse))))
         stranded = ((i, self._stranded_subject(i)) for i in range(len(parse)))
         self._stranded = {i: noun for i, noun in stranded if noun is not None}
         self._no_conjuncts = frozenset(self._stranded.values())
@@ -49,6 +50,9 @@ class Tree:
 
     def role(self, i: int) -> str:
         """The label without its subtype; possessives are "poss", verb particles "prt"."""
+        return self._roles[i]
+
+    def _role(self, i: int) -> str:
         label = self.label(i)
         if label in ("nmod:poss", "compound:prt"):
             return label.split(":")[1]
@@ -60,7 +64,7 @@ class Tree:
 
     def below(self, i: int, *roles: str) -> list[int]:
         """Children of `i` with one of the roles, in order."""
-        return [child for child in self.children[i] if self.role(child) in roles]
+        return [child for child in self.children[i] if self._roles[child] in roles]
 
     def is_noun(self, i: int) -> bool:
         """A noun by its coarse part of speech; by its fine tag if the coarse one is an exclamation ("Man on a bench")

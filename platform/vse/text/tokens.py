@@ -13,7 +13,7 @@ import functools
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html.entities import html5
 
@@ -123,7 +123,7 @@ def pictographs(text: str) -> tuple[str, ...]:
 
 def _is_pictograph(token: str) -> bool:
     """Brackets and digits of the same blocks are none; a sign that alters a pictograph may be left alone."""
-    return bool(_PICTOGRAPHS.match(token)) and unicodedata.category(token[0])[0] in "SM"
+    return token > "\u22ff" and bool(_PICTOGRAPHS.match(token)) and unicodedata.category(token[0])[0] in "SM"
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
@@ -132,11 +132,15 @@ def tokenize(text: str) -> tuple[Token, ...]:
 
     An apostrophe is ' however it was typed: "don\u2019t" has the tokens of "don't", with offsets into what was given.
     """
-    return tuple(
-        Token(match.group(), match.start(), match.end())
-        for match in _pieces().finditer(text.replace("\u2019", "'"))
-        if match.group().isprintable() and not (match.group() > "\u22ff" and _is_pictograph(match.group()))
-    )
+    return tuple(Token(match.group(), match.start(), match.end()) for match in _tokens(text))
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    text = text.replace("\u2019", "'")
+    pieces = _pieces().finditer(text)
+    if text.isascii() and text.isprintable():  # as most are: nothing vanishes
+        return pieces
+    return (piece for piece in pieces if piece.group().isprintable() and not _is_pictograph(piece.group()))
 
 
 def revision_of(texts: Iterable[str]) -> int:
@@ -147,7 +151,7 @@ def revision_of(texts: Iterable[str]) -> int:
 
 def words(text: str) -> tuple[str, ...]:
     """Lower-case token texts: what the vocabulary counts and what encoders look up."""
-    return tuple(token.text.lower() for token in tokenize(text))
+    return tuple(match.group().lower() for match in _tokens(text))
 
 
 def bare_words(text: str) -> list[str]:

@@ -1,5 +1,6 @@
 """The data set that the project renders itself, as a source of records and of ground truth."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,23 +45,7 @@ class Scenes(Source):
 
     def read(self) -> Records:
         """Records of all four splits, with three to seven captions an image."""
-        c = self.config
-        images, captions = [], []
-        for split, number in (
-            ("train", c.num_train),
-            ("val", c.num_val),
-            ("test", c.num_test),
-            ("shifted", c.num_shifted),
-        ):
-            for index in range(number):
-                address = Address(c.seed, split, index, c.drawing, c.size)
-                image = Image(f"{split}_{index:06d}", address.uri, split)
-                images.append(image)
-                meanings = captions_of(address, c.wording)
-                captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(meanings)]
-        source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
-        boxes = {image.id: boxes_of(image.uri) for image in images}
-        return Records("scenes", tuple(images), tuple(captions), source, boxes)
+        return _records(self.config)
 
     @classmethod
     def keys_for(cls, location: DataLocation) -> dict[str, str]:
@@ -94,6 +79,27 @@ class Scenes(Source):
         """Nouns, attributes that captions may state, and clear relations; of two that say the same, one."""
         uris = {image.id: image.uri for image in records.images}
         return lambda image: scene_graph(uris[image])
+
+
+# Stages, checks and measurements each begin with the records; the same configuration has the same ones.
+@functools.lru_cache(maxsize=4)
+def _records(c: Scenes.Config) -> Records:
+    images, captions = [], []
+    for split, number in (
+        ("train", c.num_train),
+        ("val", c.num_val),
+        ("test", c.num_test),
+        ("shifted", c.num_shifted),
+    ):
+        for index in range(number):
+            address = Address(c.seed, split, index, c.drawing, c.size)
+            image = Image(f"{split}_{index:06d}", address.uri, split)
+            images.append(image)
+            meanings = captions_of(address, c.wording)
+            captions += [Caption(f"{image.id}_{k}", image.id, text) for k, (_, text) in enumerate(meanings)]
+    source = {"source": "scenes", "revision": REVISION, "seed": c.seed, "wording": c.wording}
+    boxes = {image.id: boxes_of(image.uri) for image in images}
+    return Records("scenes", tuple(images), tuple(captions), source, boxes)
 
 
 _SAME = {"right": "left", "below": "above", "front": "behind"}  # "a right of b" says what "b left of a" does
