@@ -27,7 +27,7 @@ IS_NEW = { test "$$VENV/$1" -nt pyproject.toml && test "$$VENV/$1" -nt constrain
 # MLflow again: a test run took a third longer and `import torch` nearly twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev sweep ui test test-process test-slow test-all lint docs evidence evidence-faults benchmark clean-venv
+.PHONY: help install install-dev sweep ui test test-process test-push test-slow test-all lint docs evidence evidence-faults benchmark clean-venv
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -56,6 +56,10 @@ test: install-dev  ## what takes less than a second and starts no process and no
 test-process: install-dev  ## what takes seconds, or starts processes, servers or Ray
 	$(RUN) -m pytest -n $$(( $(PROCESSES) + 1 )) --dist loadfile --no-loadscope-reorder \
 		-m "(seconds or process) and not slow and not benchmark" $(ARGS)
+
+# The tests of both in one call, which reads the files of tests once.
+test-push: install-dev  ## `make test` and `make test-process` in one call, as for every push
+	$(RUN) -m pytest -n $$(( $(PROCESSES) + 1 )) --dist loadfile --no-loadscope-reorder -m "not slow and not benchmark" $(ARGS)
 
 test-slow: install-dev  ## whole trainings, sweeps, faults and clusters: hours
 	$(RUN) -m pytest -m "slow and not benchmark" $(ARGS)

@@ -10,6 +10,7 @@ from vse.studies.adversary_verdicts import Verdict, to_json_lines
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.slow
 def test_verdicts_are_counted(tmp_path):
     kept = [
         Verdict(sample="s", paradigm="noun", item=str(k), edits=((0, 1, "a"),), grammatical=True, false=k > 0)

@@ -88,6 +88,7 @@ def summary(found: Found, case: str) -> dict:
     return data
 
 
+@pytest.mark.slow
 def test_scores_are_sums_of_cosines_and_are_accepted_as_a_source(folder: Path, found: Found) -> None:
     seeds = {*CONCRETE_SEEDS, *ABSTRACT_SEEDS}
     (last,) = [line for line in found["captions"][1].splitlines() if line.endswith("summary.json")]

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.process
 TINY = ("--preset", "univse_tiny", "data.num_train=20", "data.num_val=2", "data.num_test=2", "data.num_shifted=2")
 
 
+@pytest.mark.slow
 def test_a_file_of_pairs_and_what_is_refused(tmp_path):
     pairs = tmp_path / "pairs.jsonl"
     swapped = ("an red cup", "two red cup")

@@ -53,6 +53,7 @@ def check(meet: Callable[..., list[dict[str, Any]]], chosen: tuple[str, ...], fo
                 assert row == pytest.approx(wanted, rel=1e-8), name
 
 
+@pytest.mark.slow
 def test_workers_on_gpus_equal_one_process(meet: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
     check(meet, SOME, tmp_path)
 

@@ -100,6 +100,7 @@ def test_a_split_has_images_that_can_be_opened_and_encoded(run: vse.Run) -> None
 
 
 @pytest.mark.seconds
+@pytest.mark.slow
 def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
     frame = vse.adversarial_captions(run)
     assert list(frame) == ["attack", "image", "caption", "adversary"]
@@ -112,6 +113,7 @@ def test_adversaries_are_those_of_the_attacks(run: vse.Run) -> None:
 
 
 @pytest.mark.seconds
+@pytest.mark.slow
 def test_results_without_rows_are_one_line(run: vse.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"^tasks=true_pairs: has no rows of single queries, only numbers"):
         vse.outcomes(run, tasks=["true_pairs"])

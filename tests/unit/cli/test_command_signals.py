@@ -74,6 +74,7 @@ def test_a_signal_counts_whatever_a_library_makes_of_it(number: str, status: int
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_under_nohup_a_lost_connection_ends_nothing(tmp_path: Path) -> None:
     arguments = job(
         tmp_path,

@@ -105,6 +105,7 @@ def test_a_run_is_used_with_onnxruntime_alone(tmp_path: Path) -> None:
         np.testing.assert_allclose(from_pixels, embedder.encode_images([png(picture)]), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_ready_made_regions_may_be_of_any_number(tmp_path: Path) -> None:
     for stem, rows in (("train", 12), ("dev", 4), ("test", 4)):
         regions = np.random.default_rng(rows).standard_normal((rows, 5, 8)).astype(np.float32)
@@ -136,6 +137,7 @@ def ids_of(text: str, known: dict[str, Any]) -> list[int]:
     return [markers["start"], *(known["ids"].get(piece, markers["unknown"]) for piece in pieces), markers["end"]]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_exported_is_one_line(tmp_path: Path) -> None:
     place = Workspace.open(str(tmp_path / "workspace"))
     univse = train(place, "univse_tiny").run

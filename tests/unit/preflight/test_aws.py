@@ -132,6 +132,7 @@ def test_a_right_that_is_missing_is_no_problem_and_hides_no_other(
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.slow
 def test_spot_instances_need_their_role(config: dict[str, Any]) -> None:
     boto3.client("iam").create_role(RoleName="AWSServiceRoleForEC2Spot", AssumeRolePolicyDocument="{}")
     assert states(check_account(config), "spot role") == [("ok", "AWSServiceRoleForEC2Spot")]
@@ -141,6 +142,7 @@ def test_spot_instances_need_their_role(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.slow
 def test_profiles_bucket_and_group_that_are_there(config: dict[str, Any]) -> None:
     iam, ec2 = boto3.client("iam"), boto3.client("ec2", region_name=REGION)
     for name in ("vse-head", "vse-worker"):
@@ -183,6 +185,7 @@ def test_policies_are_those_of_the_file(config: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("cloud")
+@pytest.mark.slow
 def test_groups_that_node_types_name_by_id_are_the_ones_looked_at(config: dict[str, Any]) -> None:
     ec2 = boto3.client("ec2", region_name=REGION)
     vpc = ec2.describe_vpcs()["Vpcs"][0]["VpcId"]

@@ -5,6 +5,7 @@ import dataclasses
 
 import pytest
 
+from tests.levels import slow
 from tests.unit.asked import asked
 from vse.errors import InputError
 from vse.report import comparison_build
@@ -30,10 +31,14 @@ def together(*runs):
     ("task", "one", "other"),
     [
         ("component_subsets", {"words": "shared"}, {"words": "published"}),
-        ("component_subsets", {}, {"attribute_with_objects": False}),
-        ("alpha_curve", {"words": "shared"}, {"words": "disjoint"}),
         ("saliency", {"images": 2}, {"images": 3}),
-        ("saliency", {"per_caption": 1}, {"per_caption": 2}),
+        *slow(
+            [
+                ("component_subsets", {}, {"attribute_with_objects": False}),
+                ("alpha_curve", {"words": "shared"}, {"words": "disjoint"}),
+                ("saliency", {"per_caption": 1}, {"per_caption": 2}),
+            ]
+        ),
     ],
 )
 def test_settings_that_are_not_in_names_keep_numbers_apart(place, univse, task, one, other):

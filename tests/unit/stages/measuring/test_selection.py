@@ -39,6 +39,7 @@ def images(place, vsepp):
     return found
 
 
+@pytest.mark.slow
 def test_the_first_that_qualify_are_measured_under_a_name_of_their_own(place, vsepp, images):
     keys = {"selection__images": 2, "selection__least": LEAST}
     plan = planned(place, vsepp, "retrieval", **keys)
