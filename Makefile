@@ -69,7 +69,7 @@ test-all: test test-process test-slow  ## every test
 lint: install-dev  ## style, formatting and types
 	$(BIN) -m ruff check .
 	$(BIN) -m ruff format --check .
-	$(BIN) -m pyright --pythonpath $(BIN)
+	$(BIN) -m pyrefly check --python-interpreter-path $(BIN)
 
 docs: install-dev  ## the documentation, as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN) -m mkdocs build --strict --quiet

@@ -57,7 +57,7 @@ class OnGPU(Tensor):
         there.held = held
         return there
 
-    is_cuda = property(lambda self: True)  # type: ignore[assignment]  # models ask by this
+    is_cuda = property(lambda self: True)  # pyrefly: ignore[bad-override]  # models ask by this
 
     def tolist(self) -> Any:
         """As torch's, which knows no subclasses."""
@@ -67,6 +67,7 @@ class OnGPU(Tensor):
         return f"OnGPU({self.held})"
 
     @classmethod
+    # pyrefly: ignore[bad-override]  # torch declares its own as switched off
     def __torch_dispatch__(cls, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _dispatch(operator, args, kwargs or {})
 
@@ -74,18 +75,18 @@ class OnGPU(Tensor):
 class _Making(TorchDispatchMode):
     """Operators that have no tensor yet, only a device."""
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _dispatch(operator, args, kwargs or {})
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _dispatch(func, args, kwargs or {})
 
 
 class _FromLists(TorchFunctionMode):
     """What torch makes of lists and arrays, and moves by itself where no mode sees it."""
 
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        if function in (torch.tensor, torch.as_tensor) and (target := kwargs.pop("device", None)) is not None:
-            return function(*args, **kwargs).to(target)
-        return function(*args, **kwargs)
+        if func in (torch.tensor, torch.as_tensor) and (target := kwargs.pop("device", None)) is not None:
+            return func(*args, **kwargs).to(target)
+        return func(*args, **kwargs)
 
 
 def _dispatch(operator: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -2,12 +2,19 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
 SECONDS = 600  # limit for one cell
+
+
+def read(notebook: Path) -> nbformat.NotebookNode:
+    """The notebook of a file."""
+    content: Any = nbformat.read(notebook, as_version=4)  # nbformat declares no types
+    return content
 
 
 def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
@@ -20,7 +27,7 @@ def execute(notebook: Path, folder: Path) -> nbformat.NotebookNode:
     Raises:
         nbclient.exceptions.CellExecutionError: A cell raised an exception.
     """
-    content = nbformat.read(notebook, as_version=4)
+    content = read(notebook)
     NotebookClient(content, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in content.cells:
         cell.metadata.pop("execution", None)

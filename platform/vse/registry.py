@@ -93,7 +93,7 @@ def component(kind: str, name: str, key: str = "") -> Any:
 
 def _as_value(kind: str, other: str, key: str, name: str) -> Hint | None:
     """A hint that an unknown name is a value of another component's key, if that component can be built with it."""
-    config: type[ComponentConfig] = _COMPONENTS[kind][other].Config  # type: ignore[attr-defined]  # asserted in register
+    config: type[ComponentConfig] = _COMPONENTS[kind][other].Config  # asserted in register
     if config.unknown_name_key is None:
         return None
     below, called = config.unknown_name_key
@@ -112,7 +112,7 @@ def name_of(kind: str, config: ComponentConfig) -> str:
 @functools.cache
 def _name_of(kind: str, config: type) -> str:
     for name, cls in _COMPONENTS.get(kind, {}).items():
-        if cls.Config is config:  # type: ignore[attr-defined]  # asserted in register
+        if cls.Config is config:  # asserted in register
             return name
     raise AssertionError(f"{config.__qualname__} belongs to no registered {kind}")
 

@@ -21,6 +21,7 @@ from vse.features.arrays import ReadyMade
 from vse.training.allocator import keep_freed_memory
 from vse.training.batches import Batch
 from vse.training.config import RunConfig, family_inputs
+from vse.training.examples import SentenceVectors
 from vse.training.inputs import initial_family
 from vse.training.step import Stepper
 
@@ -45,7 +46,8 @@ def batch_of_paper(config: RunConfig) -> Synthetic:
     rng = np.random.default_rng(0)
     features = {inputs.image: rng.normal(size=(128, *shape)).astype(np.float16)}
     dim = FISHER if "glmm" in registry.name_of("sentence", config.text.sentence) else GLOVE
-    texts = dataclasses.replace(data.examples.texts, sentence=rng.normal(size=(len(data), dim)).astype(np.float32))
+    sentence = SentenceVectors(rng.normal(size=(len(data), dim)).astype(np.float32), np.arange(len(data)))
+    texts = dataclasses.replace(data.examples.texts, sentence=sentence)
     context = dataclasses.replace(
         data.context,
         feature_dims={inputs.image: shape[-1]},

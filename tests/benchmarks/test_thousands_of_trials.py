@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def searches(database: Path, sweep: str) -> dict[str, float]:
     client = MlflowClient(f"sqlite:///{database}")
     (experiment,) = (each.experiment_id for each in client.search_experiments() if each.name == "vse")
     (parent,) = client.search_runs([experiment], f"tags.`vse.run_id` = '{sweep}'")
-    queries = {
+    queries: dict[str, Any] = {
         "newest": {"order_by": ["attributes.start_time DESC"]},
         "best": {"order_by": ["metrics.`val/rsum` DESC"]},
         "of the sweep": {"filter_string": f"tags.`mlflow.parentRunId` = '{parent.info.run_id}'"},

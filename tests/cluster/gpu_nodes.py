@@ -92,7 +92,7 @@ def main(folder: str) -> None:
     with running_ray(Config(address=str(cluster.address))):
         from vse.stages.train_ray import train_in_task, train_on_workers
 
-        told = {"here": num_gpus(), "elsewhere": not trains_here(wanted.train)}
+        told: dict[str, Any] = {"here": num_gpus(), "elsewhere": not trains_here(wanted.train)}
         two = configured(train__workers=2, train__gpus_per_worker=1)
         told["waited"] = []
         for key, work, asked in (("one", train_in_task, wanted), ("two", train_on_workers, two)):

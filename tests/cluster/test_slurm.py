@@ -66,7 +66,9 @@ def directives() -> dict[str, str]:
 def test_a_preempted_job_is_queued_again_and_has_time_to_stop() -> None:
     options = directives()
     assert "requeue" in options
-    shell, signal, seconds = re.fullmatch(r"(\w+):(\w+)@(\d+)", options["signal"]).groups()  # type: ignore[union-attr]
+    parts = re.fullmatch(r"(\w+):(\w+)@(\d+)", options["signal"])
+    assert parts is not None
+    shell, signal, seconds = parts.groups()
     assert (shell, signal) == ("B", "USR1")
     (patience,) = re.findall(r"for _ in \$\(seq (\d+)\); do\n    if", FILE.read_text())
     assert int(patience) < int(seconds)

@@ -26,7 +26,7 @@ from vse.training.config import OptimConfig
 from vse.training.own_negatives import OwnNegatives
 from vse.training.step import Stepper, step_losses
 
-FAMILIES = {
+FAMILIES: dict[str, dict[str, Any]] = {
     "vsepp": {},
     "vsepp map": {"image": "map"},
     "vsepp gpo": {"image": "map", "pooling": "gpo"},

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 import torch.distributed as dist
 
 from tests.parity.distributed_worker import end
@@ -39,7 +40,7 @@ def _leave_at(epoch: int, step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         original(self, progress, batch, number, *sizes)
 
-    loop.Loop._step = stepped  # type: ignore[method-assign]
+    pytest.MonkeyPatch().setattr(loop.Loop, "_step", stepped)
 
 
 def _fail_on_rank_0(moment: str) -> None:
@@ -49,12 +50,8 @@ def _fail_on_rank_0(moment: str) -> None:
         raise StorageError("the disk is full") if moment == "save" else InputError("this is wrong")
 
     if dist.get_rank() == 0:
-        if moment == "set-up":
-            worker.begin_journal = failing
-        elif moment == "validate":
-            run.count_retrieval = failing  # type: ignore[assignment]
-        else:
-            worker.Checkpoints.save = failing  # type: ignore[assignment]
+        names = {"set-up": (worker, "begin_journal"), "validate": (worker, "count_retrieval")}
+        pytest.MonkeyPatch().setattr(*names.get(moment, (worker.Checkpoints, "save")), failing)
 
 
 def main(request: dict[str, Any], rank: int) -> int:
@@ -73,7 +70,7 @@ def main(request: dict[str, Any], rank: int) -> int:
     config = configured(request["preset"], workers, request.get("changes"))
     workspace = Workspace.open(request["workspace"])
     if request.get("every_step"):
-        loop.ASK_EVERY = 1
+        pytest.MonkeyPatch().setattr(loop, "ASK_EVERY", 1)
         config = override(config, {"train.checkpoint_seconds": 1e-9})
     material = pipeline.prepare(config, workspace)
     try:

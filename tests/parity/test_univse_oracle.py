@@ -5,6 +5,8 @@ The rewriting follows Wu et al. (2019), §3.2-3.4 with eqs. 1-4 and supplement A
 the batch exclude captions of the same image or text and, for relations, triples that the image's captions mention.
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -159,7 +161,7 @@ WEIGHTS = {"sent": 1.0, "comp": 0.5, "obj": 0.5, "attr_word": 0.5, "attr_noun": 
     ("rel_word", "rel_subject", "rel_object", "rel_batch"), 1.0
 )
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "ragged": {},
     "before relations": {"epoch": 1},
     "sum and temperature": {"objective": {"hinge": "sum", "temperature": 0.25}},

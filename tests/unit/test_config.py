@@ -75,7 +75,7 @@ def test_keys_are_changed_in_a_copy() -> None:
     assert (changed.optim.lr, changed.seed, changed.loss) == (1e-3, 7, Hinge.Config(margin=0.5))
     assert start == Run()
     with pytest.raises(FrozenInstanceError):
-        start.seed = 3  # type: ignore[misc]  # that it cannot be set is the point
+        start.seed = 3  # pyrefly: ignore[read-only]  # that it cannot be set is the point
 
 
 @pytest.mark.parametrize(

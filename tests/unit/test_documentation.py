@@ -325,7 +325,8 @@ def test_what_is_said_of_results_in_pandas_holds(tmp_path: Path, monkeypatch: py
         (snippet,) = (each for each in sources(page, "py") if "search_runs" in each)
         exec(snippet.replace("RUN", run.name), names)
     finally:
-        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # which takes it out of the environment again
+        # pyrefly: ignore[bad-argument-type]  # which takes it out of the environment again
+        mlflow.set_tracking_uri(None)
     assert "MLFLOW_TRACKING_URI" not in os.environ
     assert names["trainings"]["tags.mlflow.runName"].tolist() == [run.name]
     part = names["material"].records.split("test")

@@ -112,7 +112,7 @@ def test_targets_for_developers_use_that_environment(checkout: Path, target: str
     _, calls = make(checkout, target, f"VENV=env {ODD}", "ARGS=-k 'one or two'")
     assert {call[0] for call in calls[1:]} == {f"env {ODD}/bin/python"}
     if target == "lint":
-        assert calls[-1][1:] == ["-m", "pyright", "--pythonpath", f"env {ODD}/bin/python"]
+        assert calls[-1][1:] == ["-m", "pyrefly", "check", "--python-interpreter-path", f"env {ODD}/bin/python"]
     else:
         assert calls[-1][-2:] == ["-k", "one or two"]
 

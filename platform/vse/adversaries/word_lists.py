@@ -37,7 +37,7 @@ def read_lists(lists: type[T], module: str) -> T:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as TOML ({error})") from None
-    names = [field.name for field in fields(lists)]  # type: ignore[arg-type]  # a dataclass
+    names = [field.name for field in fields(lists)]  # pyrefly: ignore[bad-argument-type]  # a dataclass
     for key in sorted({*names, *data}):
         if key not in data:
             raise InputError(f"{path}: {key}: missing")

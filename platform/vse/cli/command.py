@@ -82,8 +82,8 @@ class Request:
 
     def write_summary(self, folder: Folder, **fields: Any) -> str:
         """Write `summary.json` of this request into a folder, and return its path (see `provenance.write_summary`)."""
-        own = {"job": self.job, "started": self.started, "configuration": self.config, "options": self.options}
-        return write_summary(folder, **{**own, **fields})
+        own: dict[str, Any] = {"job": self.job, "started": self.started, "configuration": self.config}
+        return write_summary(folder, **{**own, "options": self.options, **fields})
 
     @property
     def elsewhere(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def _listen_where_ray_does() -> None:
 
     Gloo would use the address of the host's name, which is 127.0.1.1 on Debian and not reachable from other hosts.
     """
-    import psutil  # type: ignore[import-untyped]  # Ray's copy
+    import psutil  # Ray's copy
 
     address = ray.util.get_node_ip_address()
     for interface, addresses in psutil.net_if_addrs().items():

@@ -91,7 +91,8 @@ def apply_uv_setting() -> None:
     """Apply $RAY_ENABLE_UV_RUN_RUNTIME_ENV, which Ray reads at import; a search space may have imported Tune before."""
     _private("RAY_ENABLE_UV_RUN_RUNTIME_ENV")
     enabled = os.environ.get("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0").lower() in ("1", "true")
-    importlib.import_module(_CONSTANTS).RAY_ENABLE_UV_RUN_RUNTIME_ENV = enabled  # type: ignore[attr-defined]
+    constants: Any = importlib.import_module(_CONSTANTS)
+    constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV = enabled
 
 
 def loopback_options(folder: Path) -> dict[str, Any]:
@@ -101,7 +102,8 @@ def loopback_options(folder: Path) -> dict[str, Any]:
     reads the variable for that at import, which may have been earlier.
     """
     _private("ENABLE_RAY_CLUSTER")
-    importlib.import_module(_CONSTANTS).ENABLE_RAY_CLUSTER = False  # type: ignore[attr-defined]
+    constants: Any = importlib.import_module(_CONSTANTS)
+    constants.ENABLE_RAY_CLUSTER = False
     return {"_temp_dir": str(folder), "_node_ip_address": "127.0.0.1"}
 
 

@@ -106,7 +106,7 @@ class StoredBoxes(Mapping[str, tuple[Box, ...]]):
             raise InputError(f"{self._folder}: holds no complete records") from None
         boxes = dict[str, list[Box]]()
         for row in pq.read_table(pa.BufferReader(data)).to_pylist():
-            box = {**row, "attributes": tuple(row["attributes"])}
+            box: dict[str, Any] = {**row, "attributes": tuple(row["attributes"])}
             boxes.setdefault(box.pop("image"), []).append(Box(**box))
         return {image: tuple(each) for image, each in boxes.items()}
 

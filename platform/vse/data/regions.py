@@ -67,7 +67,8 @@ def sides_of(uri: str) -> tuple[float, float, float, float] | None:
         return None
     left, top, width, height = map(float, match.groups())
     sides = (left, top, left + width, top + height)
-    return tuple(round(side / 100, DIGITS) for side in sides)  # type: ignore[return-value]  # four of them
+    left, top, right, bottom = (round(side / 100, DIGITS) for side in sides)
+    return left, top, right, bottom
 
 
 def cropped(picture: Image.Image, sides: tuple[float, float, float, float]) -> Image.Image:

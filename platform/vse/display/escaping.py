@@ -64,7 +64,7 @@ def escaped_output() -> Iterator[None]:
     for stream in before:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.stdout, sys.stderr = map(EscapingStream, before)  # pyright: ignore[reportAttributeAccessIssue]
+    sys.stdout, sys.stderr = map(EscapingStream, before)
     try:
         yield
     finally:

@@ -58,6 +58,12 @@ def membership(*collections: Sequence[Elements]) -> list[csr_array]:
     return matrices
 
 
+def rows_of(members: csr_array, chosen: slice | Sequence[int] | np.ndarray) -> csr_array:
+    """Some rows of a matrix of `membership`."""
+    found: Any = members[chosen]  # scipy declares no types
+    return found
+
+
 def set_overlaps(some: csr_array, others: csr_array) -> Float64[np.ndarray, "some others"]:
     """|A ∩ B| / |A ∪ B| of every pair of rows of two matrices of `membership`; 0 for two empty sets."""
     product: Any = some @ others.T
@@ -135,7 +141,7 @@ def neighbour_means(
     values = [np.zeros((2, 0))]
     for rows, scores, allowed in score_blocks(queries, candidates):
         weights = neighbour_weights(scores, allowed, number).cpu().numpy()
-        compared, possible = compare(queries.members[rows], candidates.members), allowed.cpu().numpy()
+        compared, possible = compare(rows_of(queries.members, rows), candidates.members), allowed.cpu().numpy()
         count = possible.sum(1)
         sums = np.stack(((weights * compared).sum(1), (possible * compared).sum(1) / np.maximum(count, 1)))
         values.append(np.where(count > 0, sums, np.nan))

@@ -319,7 +319,7 @@ class Task(ABC):
     revision: ClassVar[int] = 1
 
     def __init__(self, config: Any = None) -> None:
-        self.config = self.Config() if config is None else config
+        self.config: Any = self.Config() if config is None else config  # each task declares its own class
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

@@ -85,7 +85,7 @@ class OpenClipBackbone(PretrainedEncoder):
         content: Mapping[str, Any] = read_weights(files[0])
         if self.transform.size != self._model.image_size:
             state = dict(state_dict_in(content, files[0]))
-            resize_pos_embed(state, SimpleNamespace(visual=trunk.visual))  # type: ignore[arg-type]  # it reads the tower
+            resize_pos_embed(state, SimpleNamespace(visual=trunk.visual))  # it reads the tower
             content = state
         load_weights(trunk.visual, content, files[0])
         return trunk

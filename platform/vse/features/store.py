@@ -213,7 +213,8 @@ class FeatureStore:
 
     def _find(self, ids: Sequence[str]) -> np.ndarray:
         """The place of each image in the index."""
-        found = pc.index_in(pa.array(ids, pa.string()), value_set=self._index.images)  # type: ignore[attr-defined]
+        # pyrefly: ignore[missing-attribute]  # made at import
+        found = pc.index_in(pa.array(ids, pa.string()), value_set=self._index.images)
         if found.null_count:
             image = ids[int(found.is_null().index(True).as_py())]
             reason = f"was rejected ({self.rejects[image]})" if image in self.rejects else "is not in the store"

@@ -106,7 +106,7 @@ class TimmBackbone(PretrainedEncoder):
     def _build(self, outputs: Sequence[str]) -> _Trunk:
         return _Trunk(self._create(num_classes=0), outputs)
 
-    def _create(self, **settings: int) -> nn.Module:
+    def _create(self, **settings: Any) -> nn.Module:
         import timm
 
         try:

@@ -78,7 +78,8 @@ def untrained(config: ComponentConfig) -> ComponentConfig:
     """The same network with random weights."""
     if isinstance(config, TunedBackbone.Config):
         return untrained(config.of)
-    return replace(config, weights="random")  # type: ignore[call-arg]  # every backbone with a network has this key
+    # pyrefly: ignore[unexpected-keyword]  # every backbone with a network has this key
+    return replace(config, weights="random")
 
 
 def fill(network: Network, content: Any, where: str) -> None:

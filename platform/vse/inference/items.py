@@ -48,7 +48,7 @@ def source_of(picture: Any) -> bytes | str | PIL.Image.Image:
     if isinstance(picture, bytes | PIL.Image.Image):
         return picture
     if isinstance(picture, str | os.PathLike):
-        return os.fsdecode(picture)  # pyright: ignore[reportUnknownArgumentType]
+        return os.fsdecode(picture)
     hint = "; convert it with PIL.Image.fromarray" if hasattr(picture, "shape") else ""
     hint = "; open it with PIL.Image.open" if hasattr(picture, "read") else hint
     raise UnreadableImage(f"expected a path, bytes of a file or an image of Pillow, got {type(picture).__name__}{hint}")

@@ -173,7 +173,7 @@ def _moved(
     keys = {field.name for field in fields(config.objective)}
     if "balance" in keys:  # by candidate nearly all draws are nouns, and the kinds of VSE-C could not be told apart
         changes["objective.balance"] = "paradigm"
-    if {"warmup", "hinge"} <= keys and config.objective.hinge == "hardest":  # type: ignore[attr-defined]  # it has one
+    if "warmup" in keys and getattr(config.objective, "hinge", "") == "hardest":
         changes["objective.warmup"] = warmup
     needs = registry.component("family", registry.name_of("family", config.model)).requires(config.model)
     text = TextConfig(

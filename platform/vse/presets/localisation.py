@@ -42,7 +42,7 @@ def _on_few_scenes(name: str) -> RunConfig:
     """The same on a few scenes, with jittered boxes for proposals."""
     config = preset(name)
     few = Scenes.Config(num_train=200, num_val=50, num_test=100, num_shifted=0)
-    data = replace(config.data, of=few, number=50)  # type: ignore[type-var]  # a data set of regions
+    data = replace(config.data, of=few, number=50)  # pyrefly: ignore[unexpected-keyword]  # a data set of regions
     # with own negatives R@1 of CITE is 64 and not 82, of Similarity Network 44 and not 64 (100 test scenes, one seed)
     return override(replace(on_scenes(config), data=data), {"data.own_negatives": 0, "train.epochs": 8})
 

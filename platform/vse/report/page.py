@@ -56,7 +56,8 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.tests["nan"] = math.isnan
+    tests: dict[str, Any] = templates.tests
+    tests["nan"] = math.isnan
     templates.filters |= {"signed": signed, "json": json.dumps}
     return templates
 

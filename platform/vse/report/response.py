@@ -96,7 +96,8 @@ def from_dict(data: Mapping[str, Any]) -> ResponseResults:
     if data.get("schema") != SCHEMA_VERSION or data.get("kind") != KIND:
         raise InputError(f"results of version {data.get('schema')}, this code reads {SCHEMA_VERSION} of kind {KIND}")
     fields = {key: value for key, value in data.items() if key not in ("schema", "kind")}
-    return ResponseResults(**{**fields, "points": [Point(**point) for point in fields["points"]]})
+    fields["points"] = [Point(**point) for point in fields["points"]]
+    return ResponseResults(**fields)
 
 
 def choose(points: Sequence[Point], seeds: int) -> int | None:

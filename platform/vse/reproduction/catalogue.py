@@ -83,7 +83,7 @@ class PaperTable:
 TABLES: dict[tuple[str, str], PaperTable] = {}
 
 
-def add_table(paper: str, number: str, title: str, *of_tasks: str, **more: object) -> None:
+def add_table(paper: str, number: str, title: str, *of_tasks: str, **more: Any) -> None:
     """Register a table of a paper in `TABLES`. A number may be registered once.
 
     Args:
@@ -94,7 +94,7 @@ def add_table(paper: str, number: str, title: str, *of_tasks: str, **more: objec
         more: Further fields of `PaperTable`.
     """
     assert (paper, number) not in TABLES, (paper, number)
-    TABLES[paper, number] = PaperTable(paper=paper, number=number, title=title, tasks=of_tasks, **more)  # type: ignore[arg-type]
+    TABLES[paper, number] = PaperTable(paper=paper, number=number, title=title, tasks=of_tasks, **more)
 
 
 def tables_of(paper: str, numbers: Sequence[str]) -> tuple[PaperTable, ...]:

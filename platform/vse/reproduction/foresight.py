@@ -95,7 +95,8 @@ def wall_seconds(trainings: Sequence[float], gpus: int) -> float:
 
 def _by_speed(arm: str, config: RunConfig) -> Estimate:
     """From the measured time of a step."""
-    small = _benchmark(arm) == "flickr8k" and config.model.dim < 1024  # type: ignore[attr-defined]
+    # pyrefly: ignore[missing-attribute]  # it has one
+    small = _benchmark(arm) == "flickr8k" and config.model.dim < 1024
     multiple = _multiple(config, _MULTIPLES, _JWAE_GRU, _ON_VECTORS)
     seconds = _steps(arm, config) * (_SMALL_STEP if small else _LARGE_STEP) * multiple / 1000
     return Estimate(seconds, "by the step times of evidence/speed, on one core")

@@ -226,8 +226,8 @@ def _effect(
         elif not _same(samples[one.better], samples[one.worse]):
             reason = f"{one.metric} of {one.better} and {one.worse} was measured on different images"
         else:
-            printed = [each.printed(label, one.metric) for label in labels]
-            difference = None if None in printed else round(printed[0] - printed[1], 4)  # type: ignore[operator]
+            better, worse = (each.printed(label, one.metric) for label in labels)
+            difference = None if better is None or worse is None else round(better - worse, 4)
             signs = zip((1.0, -1.0), labels, strict=True)
             return [(sign, each) for sign, label in signs for each in samples[label]], difference
     return reason

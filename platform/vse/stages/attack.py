@@ -79,7 +79,7 @@ def attack_split(
         raise InputError("disjoint attacks: pools.held_out=false leaves no words that training negatives never use")
     assert material.parses is not None, "attacks need the parses of the captions"
     pools = material.pools
-    key = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
+    key: list[Any] = [material.records.fingerprint, material.parses.fingerprint, pools.fingerprint, split, words, SEED]
     key.append(identity(ATTACKS.values(), SHARED, LISTS))
     part, which = _part(material, split, images)
     key += which

@@ -114,7 +114,7 @@ def _trainer(
         run_config=TrainRunConfig(
             name=name,
             storage_path=str(scratch),
-            callbacks=[waited],  # type: ignore[list-item]  # Ray's own kind
+            callbacks=[waited],
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=RETRIES),
         ),
     )
@@ -171,7 +171,7 @@ def _loss(error: TrainingFailedError) -> Exception | None:
     return getattr(loss, "health_check_failure", loss)
 
 
-class _Trainer(TorchTrainer):
+class _Trainer(TorchTrainer):  # pyrefly: ignore[invalid-inheritance]  # of either version of Ray Train
     """Uses `_Policy`, and leaves Ctrl-C to the job: Ray Train's own handler would end it silently with status 1."""
 
     controller: Any = None

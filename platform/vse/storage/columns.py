@@ -53,17 +53,18 @@ def quoted_or_literal(read: Callable[[bool], Iterable[Row]], delimiter: str) -> 
     """
     if delimiter not in _LITERAL:
         return True, list(read(True))
+    whole, refusal = list[Row](), None
     try:
-        whole: list[Row] | InputError = list(read(True))
+        whole = list(read(True))
         if not any(_swallows(cells, delimiter) for _, cells in whole):
             return True, whole
     except InputError as error:
-        whole = error
+        refusal = error
     try:
         return False, list(read(False))
     except InputError:
-        if isinstance(whole, InputError):
-            raise whole from None
+        if refusal is not None:
+            raise refusal from None
         return True, whole
 
 

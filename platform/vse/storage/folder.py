@@ -353,7 +353,7 @@ class Folder:
         content = dict(content or {})
         known_entries = content.pop("files", {})
         entries = {name: known_entries.get(name) or self.entry(name) for name in sorted(set(files))}
-        manifest: dict[str, Any] | None = {**content, "files": entries}
+        manifest = {**content, "files": entries}
         if self.is_local:
             self.write_checked(MANIFEST, manifest)
             return manifest
@@ -362,8 +362,9 @@ class Folder:
         try:
             store.create(MANIFEST, data) if there is None else store.replace(MANIFEST, data, there.tag)
         except FileExistsError:  # another job made the same folder: its manifest stands
-            if (manifest := self.read_manifest(checksums=False)) is None:
+            if (other := self.read_manifest(checksums=False)) is None:
                 raise StorageError(f"{self.uri}: another job is writing here; start again when it is done") from None
+            return other
         return manifest
 
     def read_manifest(self, *, checksums: bool = True) -> dict[str, Any] | None:

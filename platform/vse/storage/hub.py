@@ -56,7 +56,7 @@ def hub_file(repository: str, names: Sequence[str], key: str) -> Path:
                 with contextlib.suppress(RemoteEntryNotFoundError):
                     return Path(hub.hf_hub_download(name, file, revision=revision or None))
             return Path(hub.hf_hub_download(name, names[-1], revision=revision or None))
-        except (OSError, HFValidationError, RemoteEntryNotFoundError) as error:
+        except (OSError, HFValidationError) as error:
             raise _unavailable(key, what, error) from None
 
 

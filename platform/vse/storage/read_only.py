@@ -9,7 +9,7 @@ from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 
 
-class SealedFolder(Folder):
+class SealedFolder(Folder):  # pyrefly: ignore[bad-class-definition]  # `slots=True` is the base's
     """A folder that can only be read. A stage opens it if it is complete; otherwise NotMadeError is raised."""
 
     __slots__ = ()

@@ -129,7 +129,7 @@ def from_json_lines(text: str, where: str) -> list[Verdict]:
 def table(rows: Sequence[Tally]) -> list[str]:
     """Lines for people: one per row, in percent with 95 % intervals."""
     form = "{:<14}{:<20}{:>5}  {:<20}{:<20}{}"
-    lines = [form.format("sample", "paradigm", "n", "grammatical", "false", "both")]
+    lines: list[str] = [form.format("sample", "paradigm", "n", "grammatical", "false", "both")]
     for row in rows:
         shares = (row.grammatical.text(), row.false.text(), row.good.text())
         lines.append(form.format(row.sample, row.paradigm, row.good.total, *shares))

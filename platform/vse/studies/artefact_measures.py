@@ -255,7 +255,7 @@ def table(rows: Sequence[Row]) -> list[str]:
         "LM prefers caption",
     )
     form = "{:<22}{:<16}{:>6}{:>7}  {:<19}{:<19}{:<19}{:<19}{:<19}{}"
-    lines = [form.format(*head, "goal")]
+    lines: list[str] = [form.format(*head, "goal")]
     for row in rows:
         measured = (row.length, row.unknown, row.language_model, row.text, row.prefers_caption)
         texts = [one.text() if one is not None else "too few" for one in measured]

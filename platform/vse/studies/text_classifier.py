@@ -77,7 +77,7 @@ def decide_out_of_fold(
 
 def _matrices(
     texts: Sequence[str], numbers: np.ndarray, fitted: np.ndarray, tested: np.ndarray, ngrams: int
-) -> tuple[object, object]:
+) -> tuple[Any, Any]:
     """Features of fitted and of tested texts; numbers are standardised by the fitted ones."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import CountVectorizer

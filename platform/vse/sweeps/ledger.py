@@ -121,7 +121,8 @@ class Entry:
 def _entry(record: Mapping[str, Any]) -> Entry:
     """An entry from its plain data. Raises KeyError, TypeError or ValueError for other data."""
     failure = FailureKind(record["failure"]) if record["failure"] else None
-    return Entry(**{**record, "failure": failure, "need": Resources(**record["need"])})
+    fields: dict[str, Any] = {**record, "failure": failure, "need": Resources(**record["need"])}
+    return Entry(**fields)
 
 
 def trial_id(changes: Mapping[str, Any]) -> str:

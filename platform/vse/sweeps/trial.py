@@ -163,7 +163,7 @@ def alpha_trial(changes: dict[str, Any], setting: TrialSetting, swept: str, alph
     result = {**trained.numbers, "metrics": metrics}
     best = load_run(trained.run)
     if getattr(best.config.model, "learn_alpha", False):
-        result["alpha"] = float(best.family.alpha)  # type: ignore[arg-type]  # a 0-dimensional tensor
+        result["alpha"] = float(best.family.alpha)  # pyrefly: ignore[bad-argument-type]  # a 0-dimensional tensor
     return result
 
 

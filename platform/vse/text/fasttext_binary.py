@@ -6,7 +6,7 @@ input matrix (GBs) comes to memory. The dictionary is passed through once.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any
@@ -83,7 +83,7 @@ def _mean_row(path: str, stream: BufferedReader, model: _Model, rows: list[int])
     return (total / len(rows)).astype(np.float32)
 
 
-def _model(path: str, stream: BufferedReader, wanted: object) -> _Model:
+def _model(path: str, stream: BufferedReader, wanted: Container[bytes]) -> _Model:
     magic, version = _unpack(stream, "<2i")
     assert struct.pack("<i", magic) == MAGIC, "the caller looked"
     if version != VERSION:
@@ -92,7 +92,7 @@ def _model(path: str, stream: BufferedReader, wanted: object) -> _Model:
     size, num_words, _, _, pruned = _unpack(stream, "<3i2q")
     if not (0 < dim < 100_000 and size > 0 and 0 <= num_words <= size):
         raise ValueError("impossible sizes")
-    rows = {word: k for k, word in enumerate(_entries(stream, size)) if word in wanted}  # type: ignore[operator]
+    rows = {word: k for k, word in enumerate(_entries(stream, size)) if word in wanted}
     for _ in range(max(pruned, 0)):
         _unpack(stream, "<2i")
     (quantised,) = _unpack(stream, "<?")

@@ -33,7 +33,8 @@ def add_adapters(network: nn.Module, rank: int, alpha: float, seed: int) -> int:
     layers = check_adapted(network, rank)
     from peft import LoraConfig, inject_adapter_in_model
 
-    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=layers)  # type: ignore[arg-type]  # a float is as good
+    # pyrefly: ignore[bad-argument-type]  # a float is as good
+    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules=layers)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         inject_adapter_in_model(config, network)

@@ -46,7 +46,7 @@ def together(work: Callable[[], T], *alike: type[Exception]) -> T:
         if trouble is not None:
             kind, name, text = trouble
             raise PeerFailed(f"worker {other}: {name}: {text}") if kind is None else alike[kind](text)
-    return result  # type: ignore[return-value]  # no error: work() returned it
+    return result  # pyrefly: ignore[bad-return]  # no error: work() returned it
 
 
 def told_by_first(value: T) -> T:

@@ -215,7 +215,7 @@ class Stepper:
                 total, losses = step_losses(self.model, self.objective, shown, epoch, phase.losses, phase.name)
             optimizer.zero_grad(set_to_none=True)
             with repeatable(device):
-                cast(torch.Tensor, self.scaler.scale(total)).backward()
+                self.scaler.scale(total).backward()
             if tuner is not None:
                 tuner.backward(self._computing)
             self.scaler.unscale_(optimizer)

@@ -1,6 +1,7 @@
 """A lack of memory is one line that says what was taken and what to lower, whoever noticed it."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,8 +71,8 @@ def test_what_libraries_raise_here() -> None:
     with pytest.raises(RuntimeError) as by_torch:
         torch.empty(2**60, dtype=torch.uint8)
     assert memory_failure(by_torch.value).startswith(f"out of memory: you tried to allocate {2**60} bytes; lower ")
-    wrapped = RuntimeError("a task failed")
-    wrapped.cause = by_numpy.value  # type: ignore[attr-defined]
+    wrapped: Any = RuntimeError("a task failed")
+    wrapped.cause = by_numpy.value
     assert memory_failure(wrapped) == memory_failure(by_numpy.value)
     assert memory_failure(ValueError("x")) == ""
     assert memory_failure(InputError("x")) == ""

@@ -24,7 +24,7 @@ def test_nodes_that_leave_are_not_asked_and_those_that_stay_answer_in_time(monke
     from ray.exceptions import GetTimeoutError, TaskUnschedulableError
 
     up = [{"NodeID": 56 * digit, "NodeManagerAddress": f"10.0.0.{digit}", "Alive": True} for digit in "12"]
-    answers = {"10.0.0.1": True, "10.0.0.2": TaskUnschedulableError("its node is gone")}
+    answers: dict[str, Any] = {"10.0.0.1": True, "10.0.0.2": TaskUnschedulableError("its node is gone")}
 
     def get(asked: str, timeout: float) -> bool:
         answer = answers[asked]

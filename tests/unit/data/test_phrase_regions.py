@@ -1,6 +1,7 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,8 @@ from vse.storage.folder import Folder
 SCENES = Scenes.Config(num_train=6, num_val=2, num_test=3, num_shifted=0)
 
 
-def _records(of: ComponentConfig = SCENES, **config: object) -> Records:
-    return PhraseRegions(PhraseRegions.Config(of=of, number=40, **config)).describe()  # type: ignore[arg-type]
+def _records(of: ComponentConfig = SCENES, **config: Any) -> Records:
+    return PhraseRegions(PhraseRegions.Config(of=of, number=40, **config)).describe()
 
 
 def _proposals(records: Records, photograph: str) -> np.ndarray:

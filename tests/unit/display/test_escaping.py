@@ -87,7 +87,7 @@ def test_a_log_line_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_shows_them_and_draws_its_bar() -> None:
     plain = io.StringIO()
-    with Progress("rea\x1bd", total=2, out=plain) as bar:  # type: ignore[arg-type]
+    with Progress("rea\x1bd", total=2, out=plain) as bar:
         bar.advance(2, text="last \x1b[2J\n")
     assert plain.getvalue().startswith("rea\\x1bd: 2/2")
     assert plain.getvalue().endswith("last \\x1b[2J\\n\n")

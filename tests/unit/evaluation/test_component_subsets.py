@@ -1,7 +1,7 @@
 """Every subset of components in one pass, against families that were configured with that subset."""
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,7 +30,8 @@ ATTACKS = {"object": (1, 19), "attribute": (7, 23), "relation": (3, 11)}
 
 def configured(*subset, **settings):
     """The family as if it had been configured with a subset."""
-    given = {"aggregation": "gru", "alpha": 0.4, **settings, **({"components": subset} if subset else {})}
+    given: dict[str, Any] = {"aggregation": "gru", "alpha": 0.4, **settings}
+    given |= {"components": subset} if subset else {}
     family = make_family("univse", DATA.context, **given).eval()
     family.load_state_dict(FAMILY.state_dict())
     return family
@@ -166,7 +167,6 @@ def test_no_total_without_one_of_the_attacks():
 
 
 def test_what_it_needs():
-    subject = SimpleNamespace(families=(FAMILY, Cosine()))
-    needs: Subject = subject  # type: ignore[assignment]
-    assert "aggregate components" in ComponentSubsetsTask().missing(needs)
-    assert component_subsets.COMPONENTS.of(SimpleNamespace(families=(FAMILY,)))  # type: ignore[arg-type]
+    both, one = (cast(Subject, SimpleNamespace(families=each)) for each in ((FAMILY, Cosine()), (FAMILY,)))
+    assert "aggregate components" in ComponentSubsetsTask().missing(both)
+    assert component_subsets.COMPONENTS.of(one)

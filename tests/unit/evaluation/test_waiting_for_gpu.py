@@ -31,8 +31,8 @@ class Launches(TorchDispatchMode):
         super().__init__()
         self.kernels, self.waits = Counter[str](), Counter[str]()
 
-    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs, name = kwargs or {}, operator.overloadpacket.__name__
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, func.overloadpacket.__name__
         there = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.is_cuda]
         if there:
             by_flags = name in ("index", "index_put_") and any(
@@ -43,7 +43,7 @@ class Launches(TorchDispatchMode):
                 self.waits[name] += 1
             elif name not in _VIEWS:
                 self.kernels[name] += 1
-        return operator(*args, **kwargs)
+        return func(*args, **kwargs)
 
 
 def counted(measure: Callable[[Blocks], object], blocks: Blocks) -> tuple[int, int]:

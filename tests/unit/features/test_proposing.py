@@ -1,5 +1,6 @@
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,14 +26,14 @@ def _picture() -> Image.Image:
 
 @pytest.mark.seconds
 @pytest.mark.parametrize("changes", slow_but([{}, {"quality": True}, {"method": "edge_boxes"}, {"side": 60}], {}))
-def test_an_object_is_proposed(changes: dict[str, object]) -> None:
+def test_an_object_is_proposed(changes: dict[str, Any]) -> None:
     pytest.importorskip("cv2", reason="needs the extra `proposals`")
-    config = ProposalConfig(number=100, **changes).check()  # type: ignore[arg-type]
+    config = ProposalConfig(number=100, **changes).check()
     boxes = propose(_picture(), config)
     assert 0 < len(boxes) <= 100
     assert iou(SQUARE, boxes).max() > 0.7
     np.testing.assert_array_equal(boxes, propose(_picture(), config))  # nothing depends on earlier pictures
-    np.testing.assert_array_equal(boxes[:3], propose(_picture(), ProposalConfig(number=3, **changes)))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(boxes[:3], propose(_picture(), ProposalConfig(number=3, **changes)))
 
 
 def test_a_picture_too_small_to_segment_is_one_region() -> None:
@@ -71,10 +72,10 @@ def test_the_stage_keeps_finished_shards(tmp_path: Path, monkeypatch: pytest.Mon
     made: list[int] = []
     real = stage.propose_shard
 
-    def shard(*given: object, **more: object) -> int:
+    def shard(*given: Any, **more: Any) -> int:
         if made:
             raise KeyboardInterrupt
-        made.append(real(*given, **more))  # type: ignore[arg-type]
+        made.append(real(*given, **more))
         return made[-1]
 
     monkeypatch.setattr(stage, "propose_shard", shard)

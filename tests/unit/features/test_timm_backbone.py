@@ -29,8 +29,8 @@ NETWORKS = {
 }
 
 
-def build(arch: str, **fields: Any) -> TimmBackbone:
-    return TimmBackbone(TimmBackbone.Config(arch=arch, **{"weights": "random", **fields}))
+def build(arch: str, weights: str = "random", **fields: Any) -> TimmBackbone:
+    return TimmBackbone(TimmBackbone.Config(arch=arch, weights=weights, **fields))
 
 
 def pictures(count: int = 2) -> list[Image.Image]:
@@ -61,8 +61,10 @@ def test_outputs_and_transform_are_timms_own(name: str, tmp_path: Path) -> None:
     network = backbone.load(["map", "pooled"]).prepare(CPU)
     features = network(squares(backbone, images))
     own: Any = timm.create_model(arch, num_classes=0).eval()
-    own.load_state_dict(network.trunk.model.state_dict())  # type: ignore[union-attr]
-    transform: Any = create_transform(**resolve_model_data_config(own), is_training=False)
+    trunk: Any = network.trunk
+    own.load_state_dict(trunk.model.state_dict())
+    settings: dict[str, Any] = resolve_model_data_config(own)
+    transform: Any = create_transform(**settings, is_training=False)
     with torch.no_grad():
         x = torch.stack([transform(image) for image in images])
         unpooled = own.forward_features(x)
@@ -199,7 +201,8 @@ def test_the_real_efficientnet_lite1_sees_dogs() -> None:
     network = backbone.load(["map", "pooled"]).prepare(CPU)
     own: Any = timm.create_model("tf_efficientnet_lite1").eval()
     own.load_state_dict(torch.load(path, weights_only=True))
-    transform: Any = create_transform(**resolve_model_data_config(own), is_training=False)
+    settings: dict[str, Any] = resolve_model_data_config(own)
+    transform: Any = create_transform(**settings, is_training=False)
     folder = SHARED / "data" / "flickr8k_800"
     items = json.loads((folder / "dataset_flickr8k_800.json").read_text())["images"]
     dogs = [item["filename"] for item in items if all(" dog " in each["raw"] for each in item["sentences"])][:8]

@@ -18,8 +18,8 @@ from vse.features.torchvision_backbone import TorchvisionBackbone
 Config = TorchvisionBackbone.Config
 
 
-def build(arch, **fields):
-    return TorchvisionBackbone(Config(arch=arch, **{"weights": "random", "size": 64, **fields}))
+def build(arch, weights="random", size=64, **fields):
+    return TorchvisionBackbone(Config(arch=arch, weights=weights, size=size, **fields))
 
 
 def squares(items, size, crops=1, seed=0):

@@ -156,7 +156,8 @@ def test_a_weight_of_the_sentence_can_be_asked_for(place: Workspace) -> None:
     run = FAMILIES["univse"](place).run
     uris = [f"scene:seed=3,split=test,index={k},drawing=plain,size=112" for k in range(3)]
     embedder = Embedder.of_run(place, run)
-    assert embedder.alpha == pytest.approx(load_run(place.run(run)).config.model.alpha)  # type: ignore[attr-defined]
+    config: Any = load_run(place.run(run)).config.model
+    assert embedder.alpha == pytest.approx(config.alpha)
     for alpha in (0.0, 0.3, 1.0):
         other = Embedder.of_run(place, run, {"model.alpha": alpha})
         np.testing.assert_allclose(embedder.scores(uris, TEXTS, alpha), other.scores(uris, TEXTS), atol=1e-6)

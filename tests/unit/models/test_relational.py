@@ -13,8 +13,8 @@ DATA = synthetic(seed=3)
 KINDS = ("none", "pool", "attention")
 
 
-def _family(context=DATA.context, **changes):
-    return make_family("relational", context, **{"dim": 8, "heads": 2, **changes})
+def _family(context=DATA.context, dim=8, heads=2, **changes):
+    return make_family("relational", context, dim=dim, heads=heads, **changes)
 
 
 def _batch(family, rows=None):

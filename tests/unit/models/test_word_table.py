@@ -61,7 +61,9 @@ def test_given_rows_stay_and_others_learn_as_in_a_table_whose_given_rows_are_put
 
 
 def test_only_fixed_tables_with_words_to_learn_have_a_second_one():
-    assert WordTable(_given(), 9, fixed=True).learned.shape == (6, 3)  # type: ignore[union-attr]  # ten words, less three given and padding
+    learned = WordTable(_given(), 9, fixed=True).learned
+    assert learned is not None
+    assert learned.shape == (6, 3)  # ten words, less three given and padding
     for context, fixed in ((_given(), False), (Context(10, {}), True), (_given(known=tuple(range(1, 10))), True)):
         assert WordTable(context, 9, fixed=fixed).learned is None
     table = WordTable(_given(), 9, fixed=True, learn_missing=False)
@@ -95,7 +97,8 @@ def test_the_state_is_one_table_that_loads_with_and_without_the_given_vectors():
     assert list(kept) == ["embedding.weight"]  # loading leaves what it was given alone
     twin = copy.deepcopy(table)
     with torch.no_grad():
-        twin.learned.zero_()  # type: ignore[union-attr]  # it has one
+        assert twin.learned is not None
+        twin.learned.zero_()
     assert torch.equal(table.state_dict()["embedding.weight"], kept["embedding.weight"])
     assert not twin.state_dict()["embedding.weight"][3].any()
     with pytest.raises(RuntimeError, match="size mismatch"):

@@ -67,6 +67,13 @@ def test_every_tag_is_closed_and_the_page_needs_no_other_file(page: str) -> None
     assert "Failures: the worst ranks first" in outline.text
 
 
+def matched(pattern: str, section: str) -> str:
+    """The group of a pattern, which every section has."""
+    found = re.search(pattern, section)
+    assert found is not None
+    return found[1]
+
+
 def test_failures_are_the_queries_whose_best_right_answer_is_not_first(
     place: Workspace, runs: tuple[str, ...], page: str
 ) -> None:
@@ -80,7 +87,7 @@ def test_failures_are_the_queries_whose_best_right_answer_is_not_first(
         if rank > 1:
             expected.append(rank)
     ranks = [
-        int(re.search(r"right answer: rank (\d+)", section)[1])  # type: ignore[index]  # every section has one
+        int(matched(r"right answer: rank (\d+)", section))
         for section in shown(page, "Failures")
         if 'data-pool="sentence to images"' in section
     ]
@@ -89,12 +96,12 @@ def test_failures_are_the_queries_whose_best_right_answer_is_not_first(
 
 def test_adversaries_are_among_the_answers_of_attacks_only(page: str) -> None:
     pools = {
-        bool(re.search(r'<li class="adversary"', section)): re.search(r'data-pool="([^"]*)"', section)
+        bool(re.search(r'<li class="adversary"', section)): matched(r'data-pool="([^"]*)"', section)
         for section in shown(page, "Failures")
     }
-    assert "attack" in pools[True][1]  # type: ignore[index]  # every section names its pool
+    assert "attack" in pools[True]
     for section in shown(page, "Failures"):
-        if "attack" not in re.search(r'data-pool="([^"]*)"', section)[1]:  # type: ignore[index]
+        if "attack" not in matched(r'data-pool="([^"]*)"', section):
             assert 'class="adversary"' not in section
 
 

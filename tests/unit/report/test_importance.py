@@ -31,7 +31,9 @@ def test_noise_is_not_explained() -> None:
     found = importance(dataclasses.replace(results, points=points))
     assert found is not None
     assert found.explained < 0.2
-    assert importance(drawn(60)).explained > 0.6  # type: ignore[union-attr]
+    found = importance(drawn(60))
+    assert found is not None
+    assert found.explained > 0.6
 
 
 def test_too_little_to_say_anything() -> None:
@@ -50,7 +52,9 @@ def test_keys_below_alternatives_are_left_out_and_the_others_judged_over_all_poi
     assert found.left_out == ("objective.margin", "objective.temperature")
     text = importance_text(found)
     assert text.endswith("Keys that only some points have are left out: objective.margin, objective.temperature.")
-    assert "left out" not in importance_text(importance(drawn(60)))  # type: ignore[arg-type]
+    found = importance(drawn(60))
+    assert found is not None
+    assert "left out" not in importance_text(found)
 
 
 def test_positive_numbers_enter_as_logarithms_and_texts_by_place() -> None:

@@ -95,7 +95,8 @@ def test_lines_of_a_setting(name: str, changes: dict[str, Any], matched: set[str
 
 def test_the_thesis_is_compared_on_the_split_that_its_presets_have() -> None:
     """COCO 2017 publishes captions of train and val only: that is what a run of theirs can be measured on."""
-    assert preset("relational_pool_coco").data.test == ""  # type: ignore[attr-defined]
+    data: Any = preset("relational_pool_coco").data
+    assert data.test == ""
     numbers = {"i2t/r1": 50.0, "i2t/r5": 80.0}
     on_val = {f"measured/val/coco_1k_first/{key}": value for key, value in numbers.items()}
     ((caption, _, rows),) = tables([run("relational_pool_coco", on_val)])

@@ -23,7 +23,8 @@ def test_a_picture_keeps_its_form_and_is_never_enlarged(
     Image.new("RGBA", size, (250, 10, 10, 255)).save(tmp_path / "a.png")
     small = picture_of(thumbnail("a.png", str(tmp_path), 100))
     assert small.size == expected
-    red, green, blue = small.convert("RGB").resize((1, 1)).getpixel((0, 0))  # type: ignore[misc]  # a tuple, of RGB
+    # pyrefly: ignore[not-iterable]  # a tuple, of RGB
+    red, green, blue = small.convert("RGB").resize((1, 1)).getpixel((0, 0))
     assert (red > 230, green < 30, blue < 30) == (True, True, True)
 
 

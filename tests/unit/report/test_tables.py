@@ -81,7 +81,8 @@ def test_the_best_of_each_column_is_strong() -> None:
     body = table_element(table)
     for k in range(len(table.columns)):
         cells = [row[k + 1] for row in body.findall("./tbody/tr")]
-        best = int(np.argmax([row.values[k].mean for row in table.rows if row.values[k] is not None]))  # type: ignore[union-attr]  # none is missing here
+        values = [row.values[k] for row in table.rows]
+        best = int(np.argmax([value.mean for value in values if value is not None]))  # none is missing here
         assert [cell.find("strong") is not None for cell in cells][best]
 
 

@@ -155,7 +155,8 @@ def test_other_data_stand_for_flickr30k() -> None:
     row = next(row for row in block.rows if row.label == "MSE (VGG+w2v)")
     assert row.config is not None
     assert row.measurement is not None
-    assert (row.config.data.drawing, row.arm) == ("second", "mse_scenes data.drawing=second")  # type: ignore[attr-defined]
+    data: Any = row.config.data
+    assert (data.drawing, row.arm) == ("second", "mse_scenes data.drawing=second")
     assert row.measurement.keys["on"] == ("drawing=plain", "wording=plain")
     (photographs,) = blocks_of(table, options_at("flickr8k", data=TableData(root="/data/first")))
     assert {row.reason for row in photographs.rows} == {
@@ -258,11 +259,15 @@ def test_photographs_have_the_name_of_their_folder() -> None:
     (univse,) = blocks_of(tables_of("univse", ["3"])[0], options)
     assert univse.about.endswith("; here photographs of coco_276")
     assert univse.rows[0].config is not None
-    assert univse.rows[0].config.data.file == "dataset_coco.json"  # type: ignore[attr-defined]
+    data: Any = univse.rows[0].config.data
+    assert data.file == "dataset_coco.json"
     (transferred,) = blocks_of(tables_of("jwae", ["5"])[0], options)
     row = next(row for row in transferred.rows if row.config and row.measurement)
-    assert (row.config.data.root, row.config.data.file) == ("/data/other", "")  # type: ignore[union-attr]
-    assert row.measurement.keys["on"] == ("path=/data/coco_276/dataset_coco.json",)  # type: ignore[union-attr]
+    assert row.config is not None
+    assert row.measurement is not None
+    other: Any = row.config.data
+    assert (other.root, other.file) == ("/data/other", "")
+    assert row.measurement.keys["on"] == ("path=/data/coco_276/dataset_coco.json",)
     assert transferred.about.endswith("; here photographs of coco_276, trained on the second photographs")
     assert "Flickr8k" not in " ".join(note for table in EVERY for note in notes_of(table, "flickr8k", []))
 

@@ -176,8 +176,8 @@ def _leaping_clock():
     return monotonic
 
 
-def _raise_at(patch: pytest.MonkeyPatch, owner: type, method: str, limit: int) -> None:
-    """Raise instead of the call number `limit` of a method."""
+def _raise_at(patch: pytest.MonkeyPatch, owner: Any, method: str, limit: int) -> None:
+    """Raise instead of the call number `limit` of a method, or of a function of a module."""
     original = getattr(owner, method)
     calls: Counter[str] = Counter()
 

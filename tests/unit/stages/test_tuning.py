@@ -85,7 +85,8 @@ def test_a_tuned_run_serves_raw_pictures(space: Workspace, tuned: Result) -> Non
     packed = pack(trained, tuned.folder).folder
     assert FILE in packed.names()
     served = Embedder.open(packed)
-    assert served.trained.config.features.backbone.weights == packed.address(FILE)  # type: ignore[attr-defined]
+    backbone: Any = served.trained.config.features.backbone
+    assert backbone.weights == packed.address(FILE)
     np.testing.assert_allclose(served.encode_images(uris), codes, atol=2e-3)
 
 
@@ -180,12 +181,12 @@ def test_a_family_in_closed_form_has_nothing_to_tune(space: Workspace) -> None:
 
 
 def test_a_tuned_backbone_is_a_backbone_with_other_weights(space: Workspace, tuned: Result) -> None:
-    config = load_run(tuned.folder).config.features.backbone
+    config: Any = load_run(tuned.folder).config.features.backbone
     backbone, of = registry.build("backbone", config), registry.build("backbone", configured().features.backbone)
     assert backbone.shapes() == of.shapes()
     assert backbone.transform == of.transform
     assert backbone.identity() != of.identity()
-    state = load_file(Path(config.weights))  # type: ignore[attr-defined]
+    state = load_file(Path(config.weights))
     network = backbone.load(("map",))
     assert all(torch.equal(value, state[key]) for key, value in network.state_dict().items())
 

@@ -33,7 +33,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def refused(status: int, code: str) -> ClientError:
-    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "GetObject")
+    answer: Any = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return ClientError(answer, "GetObject")
 
 
 def failing(clock: Clock, error: Exception, seconds: float) -> Callable[[Any], str]:

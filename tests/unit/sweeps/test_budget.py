@@ -15,8 +15,8 @@ from vse.sweeps.ledger import Entry, typical_seconds
 TRAINING, MEASURE = Resources(cpus=4, gpus=2), Resources()
 
 
-def entry(name: str, took: float, state: str = "finished", **result: object) -> Entry:
-    return Entry(id=name, changes={"x": name}, state=state, seconds=took, result=result, spent=took)  # type: ignore[arg-type]
+def entry(name: str, took: float, state: Any = "finished", **result: object) -> Entry:
+    return Entry(id=name, changes={"x": name}, state=state, seconds=took, result=result, spent=took)
 
 
 def capped(limit: float = 0.0, spent: float = 0.0, **fields: Any) -> Meter:

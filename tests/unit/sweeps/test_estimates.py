@@ -89,7 +89,7 @@ MEASURED = "; evaluation under attack on validation comes on top"
 
 
 def small(workspace: Path, preset: str = "univse_tiny", **more: Any) -> Request:
-    sizes = {key.replace(".", "__"): value for key, value in SIZES.items()}
+    sizes: dict[str, Any] = {key.replace(".", "__"): value for key, value in SIZES.items()}
     return request(preset, str(workspace), **sizes, train__epochs=3, ray__cpus=4, **more)
 
 

@@ -231,7 +231,7 @@ def test_a_first_epoch_tells_a_capped_sweep_what_trials_take(ledger: Ledger) -> 
         assert meter.expected is not None
         guesses.append(meter.expected)
 
-    meter.progressed = progressed  # type: ignore[method-assign]
+    meter.progressed = progressed
     work = functools.partial(trials.two_epochs, seconds=2.0)
     assert run_proposed(ledger, TrialList([{"x": x} for x in range(3)]), work, at_once=2, meter=meter)
     assert len(ledger) == 3

@@ -84,6 +84,7 @@ class Searched:
         for entry in self.ledger:
             point = {key: value for key, value in entry.changes.items() if key != "seed"}
             found.setdefault(str(sorted(point.items())), point)
+        given: dict[str, Any] = {"samples": 12, "num_initial": 4, "is_pending": unfinished}
         self.search = self.kind(
             space,
             Config(),
@@ -91,7 +92,7 @@ class Searched:
             trials_of=self.trials,
             points=found.values(),
             value_of=self.value,
-            **{"samples": 12, "num_initial": 4, "is_pending": unfinished, **options},
+            **(given | options),
         )
 
     def trials(self, point: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -186,8 +186,8 @@ def test_nothing_new_starts_where_results_have_no_place() -> None:
 
 def test_tune_may_save_it_whatever_the_proposer_holds() -> None:
     """Tune pickles its searcher when an experiment begins; open generators and locks below it must not matter."""
-    proposer = TrialList([{"x": 1}])
-    proposer.open = (number for number in range(3))  # type: ignore[attr-defined]
+    proposer: Any = TrialList([{"x": 1}])
+    proposer.open = (number for number in range(3))
     assert pickle.loads(pickle.dumps(TrialSearcher(proposer, unlimited()))).__dict__ == {}
 
 

@@ -1,6 +1,7 @@
 """What Tune tells of the ends of trials, and what becomes of it."""
 
 import json
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -158,7 +159,11 @@ def test_a_trial_that_ran_out_of_memory_is_a_line(ledger: Ledger, tmp_path: Path
 
 def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledger) -> None:
     ends, looks = Ends(ledger), list[tuple[list[str], set[str]]]()
-    ends.recorder.waiting.look = lambda states, avoided=(): looks.append((list(states), set(avoided)))
+
+    def look(states: Iterable[str], avoided: Collection[str] = ()) -> None:
+        looks.append((list(states), set(avoided)))
+
+    ends.recorder.waiting.look = look
     trials = [
         SimpleNamespace(trial_id=str(number), status=status, config={"changes": {"x": number}, **avoided})
         for number, (status, avoided) in enumerate(
@@ -178,7 +183,11 @@ def test_where_those_that_wait_all_keep_from_a_node_it_is_no_place(ledger: Ledge
 
 def test_ended_trials_at_the_beginning_are_looked_at_once(ledger: Ledger) -> None:
     ends, looks = Ends(ledger), list[int]()
-    ends.recorder.waiting.look = lambda states, avoided=(): looks.append(len(list(states)))
+
+    def look(states: Iterable[str], avoided: Collection[str] = ()) -> None:
+        looks.append(len(list(states)))
+
+    ends.recorder.waiting.look = look
     states = ["TERMINATED", "ERROR", "RUNNING", "TERMINATED", "PENDING"]
     trials = [
         SimpleNamespace(trial_id=str(k), status=state, config={"changes": {"x": k}}, error_file=None)

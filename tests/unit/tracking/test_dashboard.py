@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,15 +22,15 @@ STATES = {"waiting", "running", "finished", "failed"}  # of `ray_vse_trials`
 _METRIC = re.compile(r"\b(ray_\w+|up)\b(?:\{([^}]*)\})?")
 
 
-def dashboard() -> dict[str, object]:
+def dashboard() -> dict[str, Any]:
     return json.loads((FOLDER / "grafana.json").read_text())
 
 
 def panel_queries() -> list[str]:
-    return [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]  # type: ignore[attr-defined]
+    return [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
 
 
-def rules() -> list[dict[str, str]]:
+def rules() -> list[dict[str, Any]]:
     (group,) = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
     return group["rules"]
 
@@ -185,19 +186,19 @@ def test_every_alert_is_tried() -> None:
 def test_panels_do_not_overlap() -> None:
     cells = [
         (panel["gridPos"]["x"] + dx, panel["gridPos"]["y"] + dy)
-        for panel in dashboard()["panels"]  # type: ignore[attr-defined]
+        for panel in dashboard()["panels"]
         for dx in range(panel["gridPos"]["w"])
         for dy in range(panel["gridPos"]["h"])
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
-    assert len({panel["id"] for panel in dashboard()["panels"]}) == len(dashboard()["panels"])  # type: ignore[arg-type,attr-defined]
+    assert len({panel["id"] for panel in dashboard()["panels"]}) == len(dashboard()["panels"])
 
 
 def test_alerts_say_what_to_do_and_the_page_lists_them() -> None:
     page = PAGE.read_text()
     for rule in rules():
-        assert set(rule["annotations"]) == {"summary", "action"}  # type: ignore[arg-type]
+        assert set(rule["annotations"]) == {"summary", "action"}
         assert f"`{rule['alert']}`" in page
     for name in GAUGES:
         assert f"`ray_{name}`" in page

@@ -170,7 +170,14 @@ def _value(family: str, variant: dict[str, Any], key: str) -> Any:
 def test_what_a_schedule_does_not_read_has_no_effect(schedule: str) -> None:
     config = override(preset("vsepp_scenes"), {"optim.schedule": schedule, "optim.milestones": (3,), "optim.every": 2})
     idle, optim = without_effect(config), config.optim
-    others = {"every": 4, "factor": 0.3, "milestones": (5,), "factors": (0.7,), "floor": optim.lr / 3, "warmup": 2.0}
+    others: dict[str, Any] = {
+        "every": 4,
+        "factor": 0.3,
+        "milestones": (5,),
+        "factors": (0.7,),
+        "floor": optim.lr / 3,
+        "warmup": 2.0,
+    }
     for name, value in others.items():
         rates = [
             [learning_rate(o, e, 9) for e in range(9)] for o in (optim, dataclasses.replace(optim, **{name: value}))

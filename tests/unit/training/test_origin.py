@@ -44,7 +44,9 @@ def test_the_first_one_stays(tmp_path: Any) -> None:
 
 
 def test_credentials_of_an_address_are_hidden(tmp_path: Any) -> None:
-    keep_origin(Folder.open(tmp_path), Origin.of("s3://me:secret@bucket/best.json", ()))  # type: ignore[arg-type]
+    origin = Origin.of("s3://me:secret@bucket/best.json", ())
+    assert origin is not None
+    keep_origin(Folder.open(tmp_path), origin)
     assert "secret" not in (tmp_path / FILE).read_text()
 
 

@@ -1,6 +1,7 @@
 """Batches on their way to a device and numbers on their way back. What a GPU is asked for is watched."""
 
 import contextlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,8 +43,8 @@ def test_a_gpu_copies_from_pinned_memory_beside_the_step_that_runs(monkeypatch: 
         return value
 
     def pin(value: Tensor) -> Tensor:
-        pinned = value.clone()
-        pinned.pinned = True  # type: ignore[attr-defined]  # a mark
+        pinned: Any = value.clone()
+        pinned.pinned = True  # a mark
         return pinned
 
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream("side"))

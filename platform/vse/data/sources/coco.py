@@ -152,14 +152,14 @@ def _read(path: str, split: str, images: str) -> _Part:
     if num_by_url:
         notice(f"{path}: {num_by_url} images have no file_name; they are named by the end of their coco_url")
     counts = Counter(map(_number, part.images))
-    by_number = {number: image for image in part.images if (number := _number(image)) and counts[number] == 1}
+    by_number = {digits: image for image in part.images if (digits := _number(image)) and counts[digits] == 1}
     for number, entry in enumerate(field(data, "annotations", list, path)):
         where = f"{path}: annotations[{number}]"
         image_id = _required_id(entry, "image_id", where)
         image = (
             image_id
-            if image_id in part.images or (number := _number(image_id)) is None or counts[number] > 1
-            else by_number.get(number, "")
+            if image_id in part.images or (digits := _number(image_id)) is None or counts[digits] > 1
+            else by_number.get(digits, "")
         )
         if image not in part.images:
             raise InputError(f"{where}: points to image {image_id!r}, which is not in this file")

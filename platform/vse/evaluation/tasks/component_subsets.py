@@ -109,7 +109,7 @@ class ComponentSubsetsTask(Task):
         return (OBJECT, ATTRIBUTE) if joined else subset
 
     def measure(self, context: Context) -> dict[str, float]:
-        with returning(context.runs.families, SUBSETS):  # type: ignore[arg-type]  # COMPONENTS has looked
+        with returning(context.runs.families, SUBSETS):  # pyrefly: ignore[bad-argument-type]  # COMPONENTS has looked
             codes = context.encode()
             return mean_over_folds(
                 self._fold(context, codes, number, fold) for number, fold in enumerate(context.folds)

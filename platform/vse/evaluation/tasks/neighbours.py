@@ -26,6 +26,7 @@ from vse.evaluation.neighbours import (
     elements_of,
     membership,
     neighbour_overlaps,
+    rows_of,
     score_blocks,
     set_overlaps,
 )
@@ -146,7 +147,7 @@ class NeighboursTask(Task):
         (members,) = membership(images.elements)
         every = Items(vectors, members, np.arange(len(vectors)))
         for row, nearest in _nearest(every, every, _drawn("images", len(vectors), SHOWN_IMAGES), self.config.number):
-            shared = set_overlaps(members[[row]], members[nearest])[0] if nearest else []
+            shared = set_overlaps(rows_of(members, [row]), rows_of(members, nearest))[0] if nearest else []
             neighbours = [
                 (images.ids[each], float(overlap), _common(images.elements[row], images.elements[each]))
                 for each, overlap in zip(nearest, shared, strict=True)
@@ -173,7 +174,8 @@ class NeighboursTask(Task):
         ):
             distinct = {" ".join(words(candidates[each])): each for each in reversed(nearest_rows)}
             kept = sorted(distinct.values(), key=nearest_rows.index)[:NEAREST_CAPTIONS]
-            overlaps = set_overlaps(members[[row]], other_members[kept])[0].tolist() if kept else []
+            own = rows_of(members, [row])
+            overlaps = set_overlaps(own, rows_of(other_members, kept))[0].tolist() if kept else []
             nearest = tuple((candidates[each], overlap) for each, overlap in zip(kept, overlaps, strict=True))
             rows.append(CaptionNeighbours(texts[row], nearest))
         self._tables[title] = rows
@@ -262,7 +264,7 @@ def _drawn(purpose: str, total: int, number: int) -> np.ndarray:
 
 def _nearest(queries: Items, candidates: Items, drawn: np.ndarray, number: int) -> Iterator[tuple[int, list[int]]]:
     """(query, its nearest candidates) of some queries; equal scores in the order of candidates."""
-    some = Items(queries.vectors[torch.as_tensor(drawn)], queries.members[drawn], queries.groups[drawn])
+    some = Items(queries.vectors[torch.as_tensor(drawn)], rows_of(queries.members, drawn), queries.groups[drawn])
     place = np.arange(len(candidates.vectors))
     for rows, scores, allowed in score_blocks(some, candidates):
         masked = scores.masked_fill(~allowed, -torch.inf)

@@ -35,7 +35,7 @@ class ResultFolder(ResultStore):
     def write(self, name: str, result: Arrays) -> None:
         """Keep a result."""
         sink = io.BytesIO()
-        np.savez(sink, **result)  # type: ignore[arg-type]
+        np.savez(sink, **result)  # pyrefly: ignore[bad-argument-type]  # no array has the name of an option
         self.folder.write_bytes(f"{name}.npz", sink.getvalue())
 
 

@@ -88,7 +88,7 @@ class WordSentenceFeatures(SentenceFeatures):
     mixture: Mixture | None
     power: float
     pca: PCA | None
-    fingerprint: str
+    fingerprint: str  # pyrefly: ignore[bad-override]  # frozen here, and nothing sets another one's
 
     @property
     def dim(self) -> int:

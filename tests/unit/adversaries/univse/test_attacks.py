@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -199,7 +200,8 @@ def test_article(word, right):
 
 
 def everything(captions=ALL, pools=POOLS, **options):
-    return list(generate(captions, pools, **({"seed": 1, "split": "test", "is_true": unsure} | options)))
+    given: dict[str, Any] = {"seed": 1, "split": "test", "is_true": unsure}
+    return list(generate(captions, pools, **(given | options)))
 
 
 def test_adversaries_are_new_distinct_and_repeatable():

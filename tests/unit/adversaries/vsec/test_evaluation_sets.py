@@ -68,8 +68,8 @@ def test_plurals_stay_plurals(made):
 def test_draws_depend_on_seed_split_and_caption_only(made):
     again = tuple(evaluation_set(IMAGES[:1], generator("all"), seed=1, split="test"))
     assert again == tuple(a for a in made if a.caption_id in ("a", "b"))
-    for other in ({"seed": 2, "split": "test"}, {"seed": 1, "split": "val"}):
-        assert tuple(evaluation_set(IMAGES, generator("all"), **other)) != made
+    for seed, split in ((2, "test"), (1, "val")):
+        assert tuple(evaluation_set(IMAGES, generator("all"), seed=seed, split=split)) != made
 
 
 def test_what_is_true_is_left_out():

@@ -103,8 +103,8 @@ def test_in_the_long_run_every_candidate_is_drawn(made, captions, vocabulary):
 def test_paradigms_share_the_draws(made, captions, vocabulary):
     names = made.table.column("paradigm").to_pylist()
 
-    def share(**options):
-        sampler = ContrastSampler(made, captions, vocabulary, seed=0, **{"paradigms": PARADIGMS, **options})
+    def share(paradigms=PARADIGMS, **options):
+        sampler = ContrastSampler(made, captions, vocabulary, seed=0, paradigms=paradigms, **options)
         drawn = sampler.draw(np.arange(len(captions)), 0)
         kinds = [names[sampler.described(s)] for s in drawn.slot[drawn.mask]]
         return {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}

@@ -57,7 +57,7 @@ def few_adversaries(monkeypatch):
 
 def by_hand(images, captions, caption_to_image, sets, protocol):
     """Metrics of every fold in which an image is chosen, as lists, by loops over images, captions and adversaries."""
-    found = {f"{label}/images": [] for label in ("complete", "plural_split")}
+    found: dict[str, list[float]] = {f"{label}/images": [] for label in ("complete", "plural_split")}
     num_images, folds = protocol.num_images or len(images["v"]), protocol.folds
     for fold in range(folds):
         inside = range(fold * num_images // folds, (fold + 1) * num_images // folds)
@@ -82,7 +82,7 @@ def by_hand(images, captions, caption_to_image, sets, protocol):
                     best = max(float(images["v"][i] @ captions["u"][c]) for c in mine[i])
                     ranks.append(1 + sum(float(images["v"][i] @ u) > best for u in others))
                 if ranks:
-                    found.setdefault(f"{label}/own_pool_{name}/meanr", []).append(np.mean(ranks))
+                    found.setdefault(f"{label}/own_pool_{name}/meanr", []).append(float(np.mean(ranks)))
                     found.setdefault(f"{label}/own_pool_{name}/r1", []).append(100 * np.mean(np.array(ranks) == 1))
     return found
 

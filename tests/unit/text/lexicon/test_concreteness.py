@@ -31,7 +31,7 @@ def test_a_threshold_keeps_the_share_and_its_ties():
     assert found.is_concrete("W95")
     assert not found.is_concrete("w89")
     assert not found.is_concrete("unheard of")
-    tied = Concreteness.calibrated(dict.fromkeys("abcdef", 1.0) | {"g": 2.0}, "ties", 0.2)
+    tied = Concreteness.calibrated({**dict.fromkeys("abcdef", 1.0), "g": 2.0}, "ties", 0.2)
     assert tied.threshold == 1.0
     assert tied.share == 1.0
     assert quantile_threshold([3.0, 1.0, 2.0], 1e-9) == 3.0
