@@ -7,7 +7,7 @@ does not: numerics of other kernels, memory, streams, and torch's allowances for
 errors here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -126,7 +126,7 @@ def _with_gradients(mode: Any, *error: Any) -> None:
 
 
 @contextmanager
-def a_gpu() -> Iterator[torch.device]:
+def a_gpu() -> Generator[torch.device]:
     """The device of the GPU, for as long as the context lasts."""
     if TRUE:
         yield DEVICE

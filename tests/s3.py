@@ -3,7 +3,7 @@
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib import request
@@ -21,7 +21,7 @@ def error(status: int, code: str) -> tuple[int, bytes]:
 
 
 @contextmanager
-def server() -> Iterator[str]:
+def server() -> Generator[str]:
     """host:port of a server with an empty bucket, and credentials for it in the environment.
 
     One at a time in a process: moto's servers there share their objects, so each forgets those of the last.
@@ -160,7 +160,7 @@ class Proxy:
 
 
 @contextmanager
-def proxied(behind: str) -> Iterator[Proxy]:
+def proxied(behind: str) -> Generator[Proxy]:
     """A proxy before a server."""
     proxy = Proxy(behind)
     try:

@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -91,7 +91,7 @@ def s3_server(objects: Path, folder: Path, port: int = 0) -> Server:
 
 
 @contextlib.contextmanager
-def serving(*servers: Server) -> Iterator[None]:
+def serving(*servers: Server) -> Generator[None]:
     """Servers that serve while the body runs."""
     try:
         for server in servers:

@@ -1,7 +1,7 @@
 """Reproducible arithmetic: IEEE float32 and deterministic algorithms."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,7 +32,7 @@ def use_reproducible_arithmetic(device: torch.device) -> None:
 
 
 @contextmanager
-def repeatable(device: torch.device) -> Iterator[None]:
+def repeatable(device: torch.device) -> Generator[None]:
     """A context for backward passes: on a GPU, operators without a deterministic algorithm raise.
 
     Fused attention uses its deterministic algorithm only if torch may raise, not if it only warns.

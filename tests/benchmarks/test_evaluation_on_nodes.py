@@ -1,7 +1,7 @@
 """SCAN's shards on simulated nodes of one CPU each: efficiency of two nodes against one. `-s` shows it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ SIZES = {"data.num_train": 40, "data.num_val": 6, "data.num_test": IMAGES, "data
 
 
 @contextmanager
-def nodes(number: int) -> Iterator[None]:
+def nodes(number: int) -> Generator[None]:
     """A cluster whose head has no CPU for tasks, as on GPU clusters, and nodes with one each."""
     from ray.cluster_utils import Cluster
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def _mount(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextlib.contextmanager
-def small_disk(path: Path, mebibytes: int) -> Iterator[Disk]:
+def small_disk(path: Path, mebibytes: int) -> Generator[Disk]:
     """A tmpfs at `path` while the body runs; skips the test where mounting is not permitted."""
     path.mkdir()
     try:

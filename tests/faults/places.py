@@ -1,7 +1,7 @@
 """Where a scenario works: a folder of this machine, or servers of S3 and MLflow that can be killed and come back."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from tests.faults.scenarios import Place, Scenario
@@ -10,7 +10,7 @@ from tests.servers import Server, mlflow_server, s3_server, serving
 
 
 @contextlib.contextmanager
-def prepared(scenario: Scenario, folder: Path) -> Iterator[tuple[Place, dict[str, Server]]]:
+def prepared(scenario: Scenario, folder: Path) -> Generator[tuple[Place, dict[str, Server]]]:
     """The place for a scenario, empty, and its servers, which serve, by the names of victims."""
     folder.mkdir(parents=True, exist_ok=True)
     if not scenario.served:

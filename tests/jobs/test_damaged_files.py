@@ -11,7 +11,7 @@ import logging
 import runpy
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,7 +191,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 @contextlib.contextmanager
-def denied(*paths: Path) -> Iterator[None]:
+def denied(*paths: Path) -> Generator[None]:
     """Nobody may read the files while the body runs."""
     if not _denied:
         _hook()

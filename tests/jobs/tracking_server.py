@@ -3,7 +3,7 @@
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -50,7 +50,7 @@ def _tag(run: dict[str, Any], key: str) -> str:
 
 
 @contextlib.contextmanager
-def serving(memory: Memory | None) -> Iterator[str]:
+def serving(memory: Memory | None) -> Generator[str]:
     """host:port of a server with this memory; of one that answers 500 to everything where it is None."""
 
     class Handler(BaseHTTPRequestHandler):

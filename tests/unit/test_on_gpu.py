@@ -3,7 +3,7 @@ on a CPU, and nothing of the one among the other's."""
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def computing() -> Computing:
     """A context in which trainings and measurements are on the CPU (`cpu`) or on the GPU (`gpu`)."""
 
     @contextmanager
-    def on(side: str) -> Iterator[None]:
+    def on(side: str) -> Generator[None]:
         with pytest.MonkeyPatch.context() as patched, a_gpu() if side == "gpu" else contextlib.nullcontext() as gpu:
             device = gpu or torch.device("cpu")
             patched.setattr(worker, "training_device", lambda train: device)

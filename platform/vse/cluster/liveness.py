@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from vse.cluster import ray_private
@@ -45,7 +45,7 @@ def is_up(raylet: Path) -> bool:
 
 
 @contextlib.contextmanager
-def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Iterator[None]:
+def watched(raylet: Path, every: float = EVERY, grace: float = GRACE) -> Generator[None]:
     """Raise RuntimeError in the body, on the main thread, once the raylet has been gone for `grace` seconds.
 
     Only a signal interrupts calls that wait inside Ray, so the process gets the SIGTERM that ends jobs. A process

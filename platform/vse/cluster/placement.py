@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from vse.cluster.capacity import Capacity, NodeKind, joined, launched_plan, listed, living, planned, up_for, wait_for
@@ -202,7 +202,7 @@ def on_every_node(function: Callable[..., Any], *arguments: Any) -> dict[str, An
 
 
 @contextlib.contextmanager
-def marker(root: Folder) -> Iterator[str]:
+def marker(root: Folder) -> Generator[str]:
     """The path of an empty file in a local folder while the body runs: a node that sees it sees this folder."""
     name = f"marker-{uuid.uuid4().hex[:8]}"
     root.write_bytes(name, b"")

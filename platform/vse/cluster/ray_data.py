@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 import pyarrow as pa
 import ray.data
@@ -25,7 +25,7 @@ def dataset_of(tables: Iterable[pa.Table]) -> ray.data.Dataset:
 
 
 @contextlib.contextmanager
-def data_work(what: str, **most: float) -> Iterator[None]:
+def data_work(what: str, **most: float) -> Generator[None]:
     """Run the body with limits for Ray Data, and without its progress bars and messages.
 
     Args:

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def prepare_environment(config: Config) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def running_ray(config: Config | None = None) -> Iterator[int]:
+def running_ray(config: Config | None = None) -> Generator[int]:
     """A Ray to work with while the body runs, as its number of nodes; ended afterwards only if it was started here.
 
     Raises InputError when the cluster to join does not answer. A Ray this process already uses is used as it is.
@@ -158,7 +158,7 @@ def running_ray(config: Config | None = None) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _started(config: Config) -> Iterator[None]:
+def _started(config: Config) -> Generator[None]:
     """A Ray of this process. Its logs are kept for a while if the body raises."""
     # short: socket paths hold 107 characters
     with scratch_folder("ray", root=Path("/tmp"), left_after=LOGS_STAY, keep_failed=True) as scratch:

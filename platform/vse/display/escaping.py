@@ -7,7 +7,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 # C0 and C1 controls, marks and overrides of text direction, separators of lines, invisible operators, the byte order
@@ -57,7 +57,7 @@ def raw(stream: Any) -> Any:
 
 
 @contextlib.contextmanager
-def escaped_output() -> Iterator[None]:
+def escaped_output() -> Generator[None]:
     """While the body runs, stdout and stderr show control characters, and what their encoding lacks, as in an ASCII
     locale, as escapes."""
     before = sys.stdout, sys.stderr

@@ -8,7 +8,7 @@ vocabulary id of its own (`OccurrenceTexts`), and the family's word tables a cop
 (`own_rows`). Scores are the same, and the gradient to a copy is the one to that occurrence.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -225,7 +225,7 @@ def jacobians(
 
 
 @contextmanager
-def _without_cudnn() -> Iterator[None]:
+def _without_cudnn() -> Generator[None]:
     """cuDNN differentiates recurrent layers in training mode only; torch's own kernels do it in eval mode too."""
     cudnn: Any = torch.backends.cudnn
     enabled, cudnn.enabled = cudnn.enabled, False

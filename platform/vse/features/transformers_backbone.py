@@ -4,7 +4,7 @@ import contextlib
 import inspect
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,7 +205,7 @@ def _transformers() -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Hide transformers' report on loading, which the caller turns into one line, and its progress bar."""
     hf_logging = _transformers().utils.logging
     level, bar = hf_logging.get_verbosity(), hf_logging.is_progress_bar_enabled()

@@ -7,7 +7,7 @@ same file, so a shard may be made twice.
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
@@ -66,7 +66,7 @@ def run_shards(
 
 
 @contextlib.contextmanager
-def ray_runs(cluster: Cluster | None) -> Iterator[bool]:
+def ray_runs(cluster: Cluster | None) -> Generator[bool]:
     """Whether Ray can be used in the body: one that runs already, or the one that `cluster` gives."""
     if in_trial():
         yield False

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +289,7 @@ def _raise_again(refusal: tuple[str, str] | None) -> None:
 
 
 @contextlib.contextmanager
-def _listening(folder: Folder, report: Report | None, waited: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+def _listening(folder: Folder, report: Report | None, waited: Callable[[], float] = lambda: 0.0) -> Generator[None]:
     listener = Listener(folder, report, waited) if report is not None else None
     try:
         yield

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ LOGS_STAY = 7 * 86400.0  # seconds for which Ray's logs of a process that failed
 @contextlib.contextmanager
 def scratch_folder(
     kind: str, *, root: Path | None = None, left_after: float = SETTLED, keep_failed: bool = False
-) -> Iterator[Path]:
+) -> Generator[Path]:
     """Make a folder `vse-<kind>-...` for the body and remove it afterwards.
 
     Every process locks its folder, so that the folders of living processes are recognised, also those of other
@@ -111,7 +111,7 @@ def _remove_left(root: Path, prefix: str, left_after: float) -> None:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _opened(folder: Path) -> Generator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         yield descriptor

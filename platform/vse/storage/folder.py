@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -268,7 +268,7 @@ class Folder:
         _remote(self.uri).delete(name)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[LeaseHandle]:
+    def locked(self, wait: float = math.inf) -> Generator[LeaseHandle]:
         """Run the body in one process at a time: of this machine, or of any machine for a folder on S3.
 
         Two jobs that lack the same stage therefore make it once. The lock of a process that died is free.
@@ -301,7 +301,7 @@ class Folder:
             lock.release()
 
     @contextlib.contextmanager
-    def taken(self, wait: float = 0.0) -> Iterator[LeaseHandle | None]:
+    def taken(self, wait: float = 0.0) -> Generator[LeaseHandle | None]:
         """Like `locked`, but the body runs in any case, with None if another process holds the lock.
 
         On S3 the lock of a process that died is free after the term of its lease, whatever `wait` says.

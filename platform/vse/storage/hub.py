@@ -3,7 +3,7 @@
 import contextlib
 import importlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -102,7 +102,7 @@ def hub_folder(repository: str, patterns: Sequence[str], key: str) -> Path:
 
 
 @contextlib.contextmanager
-def _quiet_retries() -> Iterator[None]:
+def _quiet_retries() -> Generator[None]:
     """Hide the hub's lines on its retries: the error at the end says what was missing."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level

@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Set
+from collections.abc import Generator, Set
 from dataclasses import dataclass, replace
 
 from vse.errors import InputError, TakenOver
@@ -49,7 +49,7 @@ class LeaseHandle:
 @contextlib.contextmanager
 def lease(
     store: ObjectStore, name: str, seconds: float = LEASE_SECONDS, wait: float = float("inf")
-) -> Iterator[LeaseHandle]:
+) -> Generator[LeaseHandle]:
     """Hold the object `name` while the body runs; other jobs wait.
 
     The holder rewrites the object every third of `seconds`, and retries sooner if no answer came. A write whose answer

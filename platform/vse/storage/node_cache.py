@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -223,7 +223,7 @@ def _note_use(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _alone(path: Path) -> Generator[None]:
     """Hold the lock of `path`, so that one process of this node makes it while others wait."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def _is_whole(path: Path, size: int) -> bool:
 
 
 @contextlib.contextmanager
-def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Iterator[tuple[Path, IO[bytes]]]:
+def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Generator[tuple[Path, IO[bytes]]]:
     """A file of `size` bytes under a temporary name, locked by this process, that becomes `path` after the body.
 
     All blocks are reserved at the start: writing to a mapped page without one would kill the process (SIGBUS).

@@ -9,7 +9,7 @@ another one to the same name is in progress (409) are repeated: a 409 does not s
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -264,7 +264,7 @@ class ObjectStore:
         return tag if there in written else ""
 
     @contextlib.contextmanager
-    def _translated(self, name: str) -> Iterator[None]:
+    def _translated(self, name: str) -> Generator[None]:
         """Translate the exceptions of botocore to those of files, each with a text of one line."""
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from vse.errors import NotMadeError
 from vse.storage.folder import Folder
@@ -19,7 +19,7 @@ class SealedFolder(Folder):  # pyrefly: ignore[bad-class-definition]  # `slots=T
         return SealedFolder(Folder.child(self, *names).uri)
 
     @contextlib.contextmanager
-    def locked(self, wait: float = math.inf) -> Iterator[LeaseHandle]:
+    def locked(self, wait: float = math.inf) -> Generator[LeaseHandle]:
         """Reading a complete folder needs no lock. Raises NotMadeError if it is incomplete."""
         if not self.is_committed():
             raise NotMadeError(self.uri)

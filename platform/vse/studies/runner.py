@@ -3,7 +3,7 @@
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -119,7 +119,7 @@ def _handle_signals() -> None:
 
 
 @contextmanager
-def _interrupts_passed_on() -> Iterator[None]:
+def _interrupts_passed_on() -> Generator[None]:
     """Ends the workers on an interrupt. The pool alone would wait for their trainings, which takes minutes."""
     try:
         yield

@@ -13,7 +13,7 @@ import os
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -384,7 +384,7 @@ def _difference(other: Folder, definition: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def sole_owner(folder: Folder) -> Iterator[LeaseHandle]:
+def sole_owner(folder: Folder) -> Generator[LeaseHandle]:
     """Hold a sweep while the body runs. If the process dies, the lock is released, on S3 after some 30 seconds.
 
     Yields:

@@ -5,7 +5,7 @@ import json
 import platform
 import resource
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import ray
@@ -57,7 +57,7 @@ def _message(text: str, epochs: Epochs | None, waited: float) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _stages_reported() -> Iterator[None]:
+def _stages_reported() -> Generator[None]:
     """Report the stages of this process (extraction, parsing) to the driver while the body runs."""
     last = time.monotonic()
 

@@ -11,7 +11,7 @@ import gzip
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -170,7 +170,7 @@ def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], s
 
 
 @contextlib.contextmanager
-def opened(path: str) -> Iterator[io.BufferedReader]:
+def opened(path: str) -> Generator[io.BufferedReader]:
     """The bytes of a file of vectors, unpacked. Raises InputError if it is missing, or an archive of several files."""
     with contextlib.ExitStack() as stack:
         address, member = split_path(path)

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ class Shipper:
             yield key, folder, info, _waits(states.get(key), folder, info)
 
     @contextlib.contextmanager
-    def every(self, seconds: float = 30.0) -> Iterator["Shipper"]:
+    def every(self, seconds: float = 30.0) -> Generator["Shipper"]:
         """Ship in the background while the body runs, and once more at its end, however it ends.
 
         The interval is longer if reading all journals takes long, as for a large workspace on S3.
@@ -316,7 +316,7 @@ class Shipper:
         return uri.removeprefix(root).lstrip("/")
 
     @contextlib.contextmanager
-    def _locked(self, wait: float) -> Iterator[bool]:
+    def _locked(self, wait: float) -> Generator[bool]:
         """Hold the workspace's shipping lock; yields whether it was free in time. A crash releases it."""
         self._home.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:

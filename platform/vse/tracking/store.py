@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -311,7 +311,7 @@ def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _refusals() -> Generator[None]:
     from mlflow.exceptions import MlflowException
 
     try:
@@ -323,7 +323,7 @@ def _refusals() -> Iterator[None]:
 
 
 @contextmanager
-def _long_timeout() -> Iterator[None]:
+def _long_timeout() -> Generator[None]:
     """Wait longer for answers: a server may pass a file on before it answers. A user's timeout stays."""
     is_ours = os.environ.get(_TIMEOUT) == _SECONDS
     if is_ours:

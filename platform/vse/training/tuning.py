@@ -1,6 +1,6 @@
 """A backbone in training: its features with a gradient, all at once or in chunks, and its share of an update."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
@@ -122,7 +122,7 @@ class _Pending:
         self.pixels, self.state, self.features = pixels, state, features
 
     @contextmanager
-    def replayed(self) -> Iterator[None]:
+    def replayed(self) -> Generator[None]:
         """Random numbers as in the first pass; those of the caller go on afterwards as if nothing was drawn."""
         if self.state is None:
             yield

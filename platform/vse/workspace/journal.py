@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +44,7 @@ class Journal:
         self._torn = _ends_mid_line(self.path)
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self) -> Generator[None]:
         """Mirror the records of the body once, at its end, so that readers see all of them or none."""
         self._together = True
         try:

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from datetime import datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -151,7 +151,7 @@ def test_a_job_counts_the_hosts_that_join_late(
         ]
 
     @contextlib.contextmanager
-    def joined(config: Config) -> Iterator[int]:
+    def joined(config: Config) -> Generator[int]:
         yield 1
 
     monkeypatch.setattr(placement, "running_ray", joined)

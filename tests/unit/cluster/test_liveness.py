@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -105,7 +105,7 @@ pytestmark = pytest.mark.usefixtures("bare_environment")
 
 
 @contextlib.contextmanager
-def listening(answer: bytes | None) -> Iterator[str]:
+def listening(answer: bytes | None) -> Generator[str]:
     """The address of a server that says `answer` to whoever connects; None: it never accepts, as a stopped process."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         if answer is not None:

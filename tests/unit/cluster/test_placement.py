@@ -4,7 +4,7 @@ import contextlib
 import importlib
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -95,7 +95,7 @@ def test_preflight_knows_what_an_autoscaler_can_bring(tmp_path: Path, monkeypatc
     here = 1
 
     @contextlib.contextmanager
-    def joined(config: Config) -> Iterator[int]:
+    def joined(config: Config) -> Generator[int]:
         yield here
 
     monkeypatch.setattr(placement, "running_ray", joined)

@@ -2,7 +2,7 @@
 
 import contextlib
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(nodes: int, most: int = 4, others: Callable[[tuple[str, ...]], list[str]] = reach.look) -> None:
         @contextlib.contextmanager
-        def joined(config: RayConfig) -> Iterator[int]:
+        def joined(config: RayConfig) -> Generator[int]:
             yield nodes
 
         def each(function: Callable[..., Any], files: tuple[str, ...]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ def test_a_damaged_store_outside_the_workspace_is_the_users(
 
 
 @contextmanager
-def _locked(file: Path, how: str) -> Iterator[None]:
+def _locked(file: Path, how: str) -> Generator[None]:
     """Another process holds the file."""
     code = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "

@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ def _artifacts(uri: str, run: Any, under: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def stumbling(server: str) -> Iterator[tuple[str, list[str]]]:
+def stumbling(server: str) -> Generator[tuple[str, list[str]]]:
     """A proxy before a server: of eleven requests one is answered 500 before it is passed on, and one after, by chance:
     a pass of eleven requests kept step with every eleventh, and never came to an end."""
     failed: list[str] = []
@@ -246,7 +246,7 @@ def test_answers_of_500_before_and_after_the_deed_lose_and_double_nothing(tmp_pa
 
 
 @contextlib.contextmanager
-def postgres(folder: Path) -> Iterator[str]:
+def postgres(folder: Path) -> Generator[str]:
     """A PostgreSQL of this test's own, in a folder, on loopback; its address for SQLAlchemy."""
     programs = sorted(_POSTGRES.glob("*/bin"))
     if not programs:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -46,7 +46,7 @@ class _Operators(TorchDispatchMode):
 
 
 @contextmanager
-def synchronisations() -> Iterator[Counter[str]]:
+def synchronisations() -> Generator[Counter[str]]:
     """How often, by operator and place, work within would make the host wait for a GPU.
 
     Every tensor says it is on a GPU, so that models take their way for one; what is computed is computed on the CPU.

@@ -6,7 +6,7 @@ family over one vector of an image and one of a caption trains on the pairs.
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -162,7 +162,7 @@ class PhraseRegions(Source):
 
 
 @contextlib.contextmanager
-def _keys_of_photographs() -> Iterator[None]:
+def _keys_of_photographs() -> Generator[None]:
     """The keys that a source names in its errors, as they are here: `data.of.root` for `data.root`."""
     try:
         yield

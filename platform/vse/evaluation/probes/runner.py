@@ -4,7 +4,7 @@ A probe holds its data and settings as plain arrays. Its training depends on the
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ def digits_of(settings: Any, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 @contextmanager
-def reproducible(seed: int, device: torch.device) -> Iterator[None]:
+def reproducible(seed: int, device: torch.device) -> Generator[None]:
     """Initial weights from a seed, and one thread on a CPU, whose number decides the last bits of a sum."""
     use_reproducible_arithmetic(device)
     threads = torch.get_num_threads()

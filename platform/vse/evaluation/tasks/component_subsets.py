@@ -1,6 +1,6 @@
 """Subsets of the components of u_comp at inference (UniVSE, section 4.2 and Table 2)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -61,7 +61,7 @@ def head(subset: Subset) -> str:
 
 
 @contextmanager
-def returning(families: Iterable[AggregatesComponents], subsets: Iterable[Subset]) -> Iterator[None]:
+def returning(families: Iterable[AggregatesComponents], subsets: Iterable[Subset]) -> Generator[None]:
     """Let families return a u_comp of each subset, next to their own, from one pass over captions."""
     listed, bags = list(families), {head(subset): subset for subset in subsets if subset}
     for family in listed:

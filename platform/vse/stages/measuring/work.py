@@ -4,7 +4,7 @@ import contextlib
 import functools
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ class ResultFolder(ResultStore):
 
 
 @contextlib.contextmanager
-def work_runner(any_device: bool = False, workspace: str = "") -> Iterator[Runner]:
+def work_runner(any_device: bool = False, workspace: str = "") -> Generator[Runner]:
     """Ray's tasks if Ray runs already or this job belongs to a cluster, else this process.
 
     Args:
