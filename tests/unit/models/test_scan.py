@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.levels import slow_but
 from tests.synthetic import make_family, make_objective, synthetic
 from tests.unit.models.test_cross_attention import loop
 from vse.models.cross_attention import Attention, cross_attention

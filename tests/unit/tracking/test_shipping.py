@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -89,18 +88,6 @@ def test_a_journal_becomes_a_run(workspace: Path) -> None:
     assert history(workspace, "child-1", "train/loss") == [(1, 1.0), (2, 0.5)]
     assert [a.path for a in client(workspace).list_artifacts(child.info.run_id, "tables")] == ["tables/table.json"]
     assert child.info.artifact_uri.startswith(str(workspace / "mlflow" / "artifacts"))
-
-
-def test_rows_are_counted_after_every_pass(workspace: Path) -> None:
-    """SQLite plans MLflow's queries by these counts, and the first pass of a sweep finds an empty store."""
-    shipper = Shipper(str(workspace))
-    for number in (1, 5):
-        for run in range(number):
-            write_run(workspace, f"run-{number}-{run}").end()
-        shipper.ship()
-        with sqlite3.connect(workspace / "mlflow" / "mlflow.db") as connection:
-            ((counted,),) = connection.execute("SELECT stat FROM sqlite_stat1 WHERE idx = 'sqlite_autoindex_runs_1'")
-        assert counted.split()[0] == str(len(runs_of(workspace)))
 
 
 def test_only_what_is_new_is_sent(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
