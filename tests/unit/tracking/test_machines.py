@@ -51,6 +51,9 @@ class Served:
     def set_status(self, run_id: str, status: str, ended: int) -> None:
         Served.runs[run_id]["status"] = status
 
+    def prepare_queries(self) -> None:
+        """A server does so itself."""
+
     def answers(self) -> bool:
         return True
 
