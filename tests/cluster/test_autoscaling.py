@@ -294,7 +294,10 @@ def test_a_sick_node_ends_no_sweep(host: Hosts) -> None:
 def test_one_worker_trains_in_a_task_on_a_node_that_stays_and_has_the_gpu(host: Hosts) -> None:
     told = json.loads(run(host, f"{sys.executable} -m tests.cluster.gpu_nodes {WORKSPACE}").splitlines()[-1])
     assert (told["here"], told["elsewhere"]) == (0, True)
-    no_place = r"PlacementError: train\.workers=%d: no nodes labelled vse\.lifecycle: on-demand with 1 CPUs "
+    no_place = (
+        r"PlacementError: train\.workers=%d: no nodes labelled vse\.lifecycle: on-demand with 1 CPUs "
+        r"and 1 GPUs for each worker started in time; see `ray status`"
+    )
     for key, workers in (("one", 1), ("two", 2)):
         assert re.match(no_place % workers, told[key]), told[key]
     assert all(PATIENCE <= seconds < 3 * PATIENCE for seconds in told["waited"]), told["waited"]  # once, not each time

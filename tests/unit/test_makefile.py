@@ -47,7 +47,8 @@ def make(checkout: Path, *arguments: str, refused: str = "", **variables: str) -
     """What make printed, and the calls of Python. If `refused` is given, make fails with this line."""
     calls = checkout.parent / "calls"
     calls.unlink(missing_ok=True)
-    names = {name: value for name, value in os.environ.items() if not re.match("MAKE|MFLAGS|ARGS|VSE_|VENV|WORKSPACE", name)}
+    ours = "MAKE|MFLAGS|ARGS|VSE_|VENV|WORKSPACE"
+    names = {name: value for name, value in os.environ.items() if not re.match(ours, name)}
     result = subprocess.run(
         ["make", "-C", str(checkout), *arguments, f"PYTHON={checkout.parent / 'stub'}"],
         env=names | {"CALLS": str(calls)} | variables,

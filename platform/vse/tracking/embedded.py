@@ -111,7 +111,7 @@ def stage_in_file(uri: str, run_id: str) -> str:
 def prepare_queries(uri: str, key: str) -> None:
     """Make `may_have_run` fast for the tag `key`, and count the tables' rows, by which SQLite plans MLflow's queries.
 
-    With the counts of a store that was nearly empty, MLflow's page took 90 s to sort 20,000 runs by a metric, and about
+    With the counts of an empty store, MLflow's page took 90 s to sort 20,000 runs by a metric, and about
     1 s with new ones. Counting takes 30 ms. A store that is busy or read-only stays as it is.
     """
     with (

@@ -21,7 +21,7 @@ from vse.training.config import RunConfig
 ALIKE = ("sweep_lambda", "sweep_margin")  # have the keys of sweep_eta
 NAMES = sorted(file.stem for file in JOBS.glob("*.py") if file.stem not in ("__init__", *ALIKE))
 # Those that are asked most, among them some of each turn below and `train`, which has most keys.
-EVERY_PUSH = ("evaluate", "sweep_alpha", "train")
+EVERY_PUSH = ("evaluate", "report", "sweep_alpha", "train")
 
 
 @pytest.fixture(scope="module")
