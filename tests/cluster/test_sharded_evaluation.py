@@ -58,7 +58,10 @@ def counted_on(hosts: Hosts) -> set[str]:
 
 @pytest.mark.parametrize(
     ("preset", "images", "tasks"),
-    [("scan_t2i_avg_small", 1000, ("retrieval",)), ("univse_small", 40, ("retrieval", "attacks", "alpha_curve"))],
+    [
+        ("scan_t2i_avg_small", 1000, ("retrieval",)),
+        ("univse_small", 40, ("retrieval", "attacks", "alpha_curve", "neighbours", "visual_parsing", "grounding")),
+    ],
 )
 def test_three_hosts_measure_what_one_process_does(
     preset: str, images: int, tasks: tuple[str, ...], hosts: Hosts, tmp_path: Path

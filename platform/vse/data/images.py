@@ -13,7 +13,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 
-from vse.data.containers import EntryError, read_entry, split_entry
+from vse.data.containers import EntryError, file_of, read_entry, split_entry
 from vse.data.image_files import candidate_paths, unreadable_format
 from vse.data.regions import cropped, sides_of, split_uri
 from vse.data.scenes.render import render
@@ -72,6 +72,21 @@ def open_image(uri: str, root: str = "") -> PIL.Image.Image:
         file, entry = named, ""  # the container names a file
     missing = "web addresses are not read; download the file" if re.match(r"https?://", uri) else MISSING
     raise UnreadableImage(next(filter(None, map(unfetched_link, tried)), missing))
+
+
+def local_file(uri: str, root: str = "") -> str:
+    """The path of this machine where the image at a URI lies, or its container; empty if it is rendered or on S3.
+
+    Args:
+        uri: As for `open_image`.
+        root: As for `open_image`.
+
+    Raises:
+        AddressError: The path leaves its root.
+    """
+    file, _ = file_of(uri)
+    places = () if file.startswith("scene:") else candidate_paths(root, file)
+    return next((place for place in places if not is_remote(place) and os.path.exists(place)), "")
 
 
 @lru_cache(maxsize=4)

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 _DEPTHS = ("runs/*", "ensembles/*", "sweeps/*", "sweeps/*/*", "sweeps/*/*/*", "reports/*", "reports/*/*/*")
 _DEPTHS += ("comparisons/*", "galleries/*")
-Pending = dict[tuple[str, str], PendingRun]  # by (experiment, run)
+Pending = dict[tuple[str, str], tuple[Folder, str]]  # folder and parent by (experiment, run)
 _BUSY = "another job is shipping this workspace"
 PAUSES = 10  # minimum pause between passes, in units of the time that reading all journals takes
 # Runs between two writes of the state, and the pause after one in units of its time, which grows with the number of
@@ -211,7 +211,7 @@ class Shipper:
         # in the workspace, because machines may have different addresses for the same MLflow.
         with Folder.open(self.workspace).child("mlflow", "shipper").taken(wait) as handle:
             if handle:  # runs written meanwhile wait for the next pass
-                self._send(_read_again(pending, Workspace.open(self.workspace)), states, result)
+                self._send(pending, states, result)
             else:
                 result.trouble = _BUSY
 
@@ -253,9 +253,13 @@ class Shipper:
         """Whether every run was tried; False if MLflow was replaced, and `states` is empty now."""
         store = self._connected()
         shipper, next_save, slow = RunShipper(store, self.workspace, self._warn), 0.0, 0
+        workspace = Workspace.open(self.workspace)
         try:
-            for each in _parents_first(pending):
-                key, start = self._key(each.folder), time.monotonic()
+            for folder in _parents_first(pending):
+                if (each := _read(folder, workspace)) is None:  # removed meanwhile
+                    result.waiting -= 1
+                    continue
+                key, start = self._key(folder), time.monotonic()
                 try:
                     result.models |= shipper.ship(states, key, each)
                 except StorageError:
@@ -284,9 +288,11 @@ class Shipper:
         return True
 
     def _pending(self, states: dict[str, ShippingState]) -> Pending:
-        started = time.monotonic()
-        waiting = ((folder, info) for _, folder, info, waits in self._survey(states) if waits)
-        pending = _read(waiting, Workspace.open(self.workspace))
+        """What waits. Journals are read again when they are sent, so that a long queue holds none of them."""
+        started, workspace, pending = time.monotonic(), Workspace.open(self.workspace), Pending()
+        for _, folder, _, waits in self._survey(states):
+            if waits and (each := _read(folder, workspace)) is not None:
+                pending[each.content.experiment, each.content.run] = folder, each.content.parent
         self._seconds_to_read = time.monotonic() - started
         return pending
 
@@ -355,29 +361,17 @@ def _waits(state: ShippingState | None, folder: Folder, info: Info) -> bool:
     return state.offset != info.size or not state.begins(_complete_lines(folder))
 
 
-def _read(journals: Iterable[tuple[Folder, Info]], workspace: Workspace) -> Pending:
-    """The content of journals, completed first if a finished run has lost its last records."""
-    pending: Pending = {}
-    for folder, info in journals:
-        data, tag = _complete_lines(folder), info.tag
-        content = journal.parse(data)
-        is_run = folder == workspace.root.child("runs", folder.name)
-        if is_run and content.status == "running" and tell_lost_end(workspace, folder):
-            file = folder.address(journal.FILE_NAME)
-            log.warning("%s: the last records were lost; restored from the run's result", file)
-            new_info, data = folder.info(journal.FILE_NAME), _complete_lines(folder)
-            content, tag = journal.parse(data), new_info.tag if new_info else ""
-        if content.run:
-            pending[content.experiment, content.run] = PendingRun(folder, content, data, tag)
-    return pending
-
-
-def _read_again(pending: Pending, workspace: Workspace) -> Pending:
-    """The same runs, with changed journals read again: another machine may have sent more of them by now."""
-    infos = {key: each.folder.info(journal.FILE_NAME) for key, each in pending.items()}
-    same = {key: each for key, each in pending.items() if (info := infos[key]) is not None and info.tag == each.tag}
-    changed = [(pending[key].folder, info) for key, info in infos.items() if info is not None and key not in same]
-    return {**same, **_read(changed, workspace)}
+def _read(folder: Folder, workspace: Workspace) -> PendingRun | None:
+    """A run from its journal, completed first if a finished run has lost its last records; None without a run."""
+    if (info := folder.info(journal.FILE_NAME)) is None:
+        return None
+    data = _complete_lines(folder)
+    content = journal.parse(data)
+    is_run = folder == workspace.root.child("runs", folder.name)
+    if is_run and content.status == "running" and tell_lost_end(workspace, folder):
+        log.warning("%s: the last records were lost; restored from the run's result", folder.address(journal.FILE_NAME))
+        return _read(folder, workspace)
+    return PendingRun(folder, content, data, info.tag) if content.run else None
 
 
 def _complete_lines(folder: Folder) -> bytes:
@@ -385,15 +379,16 @@ def _complete_lines(folder: Folder) -> bytes:
     return data[: data.rfind(b"\n") + 1]  # an unfinished line waits for the next pass
 
 
-def _parents_first(pending: Pending) -> Iterator[PendingRun]:
+def _parents_first(pending: Pending) -> Iterator[Folder]:
     done: set[tuple[str, str]] = set()
 
-    def visit(key: tuple[str, str]) -> Iterator[PendingRun]:
+    def visit(key: tuple[str, str]) -> Iterator[Folder]:
         if key in done or key not in pending:
             return
         done.add(key)
-        yield from visit((key[0], pending[key].content.parent))
-        yield pending[key]
+        folder, parent = pending[key]
+        yield from visit((key[0], parent))
+        yield folder
 
     for key in pending:
         yield from visit(key)

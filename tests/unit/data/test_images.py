@@ -15,7 +15,7 @@ import pytest
 from tests import s3
 from tests.shared import SHARED
 from vse.data import images
-from vse.data.images import UnreadableImage, open_image, opened_rgb
+from vse.data.images import UnreadableImage, local_file, open_image, opened_rgb
 from vse.data.scenes.render import render
 from vse.errors import InputError, StorageError
 from vse.storage.folder import Folder
@@ -249,6 +249,16 @@ def test_scene_addresses_are_rendered() -> None:
     np.testing.assert_array_equal(np.asarray(open_image(uri)), render(uri))
     with pytest.raises(InputError, match="not a scene address"):
         open_image("scene:nonsense")
+
+
+def test_the_file_of_an_image(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    PIL.Image.new("RGB", (3, 2)).save(file)
+    assert local_file("a.png", str(tmp_path)) == str(file)
+    assert local_file("a.png#xywh=percent:0,0,50,50", str(tmp_path)) == str(file)
+    assert local_file("b.png", str(tmp_path)) == ""
+    assert local_file("a.png", "s3://bucket/photographs") == ""
+    assert local_file("scene:seed=0,split=test,index=0,drawing=plain,size=112") == ""
 
 
 @pytest.mark.skipif(SHARED is None, reason="no real photographs on this machine")

@@ -53,6 +53,7 @@ class ProbeTask(Task):
     scope = Scope.SPLIT
     records_queries = True
     parsed = True
+    trains_probes = True
 
     def missing(self, subject: Subject) -> str:
         """Word vectors, if the run's own are requested."""

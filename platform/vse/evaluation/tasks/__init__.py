@@ -1,6 +1,6 @@
 """Evaluation tasks. Adding one is one file and one import line here."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from vse import registry
 from vse.errors import InputError, did_you_mean
@@ -69,7 +69,7 @@ def task(name: str) -> type[Task]:
     return registry.component("task", name)
 
 
-def check_names(tasks: Sequence[str]) -> None:
+def check_names(tasks: Collection[str]) -> None:
     """Raises InputError for a name that no task has, with what may be meant, and if none is named."""
     for name in tasks:
         if name not in names():

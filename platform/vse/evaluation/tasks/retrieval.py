@@ -10,7 +10,7 @@ class RetrievalTask(Task):
     """Images rank all captions of the split, and captions all images: R@k, ranks, rsum."""
 
     records_queries = True
-    portable = True
+    sharded = True
 
     def list_metrics(self) -> tuple[Metric, ...]:
         terms = tuple(f"{way}/r{k}" for way in WAYS for k in RECALLS)

@@ -1,7 +1,7 @@
 """What can be known of a measurement before features, parses or adversaries are made, by jobs and their dry runs."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -67,7 +67,7 @@ class CheckedRequest:
 def check_measure(
     runs: Sequence[Folder],
     workspace: Workspace,
-    tasks: Sequence[str],
+    tasks: Collection[str],
     options: SharedOptions,
     describe: Callable[[RunConfig], Records],
 ) -> CheckedRequest:
@@ -76,7 +76,7 @@ def check_measure(
     Args:
         runs: folders of trained runs.
         workspace: where stages keep what they make.
-        tasks: names of what to measure.
+        tasks: names of what to measure; a mapping has the tasks too, made by another process.
         options: how to measure.
         describe: gives the records of a configuration's data.
 
@@ -95,7 +95,8 @@ def check_measure(
     source = source_of(loaded[0].config.data)
     configs = tuple(on_other_data(trained.config, options) for trained in loaded)
     records = tuple(_described(config, options, describe) for config in configs)
-    requested = {name: options.task(name) for name in dict.fromkeys(tasks)}
+    made = isinstance(tasks, Mapping)
+    requested = dict(tasks) if made else {name: options.task(name) for name in dict.fromkeys(tasks)}
     _check_lists(requested, options, records[0])
     sizes = dict[str, Size]()
     for config, described in zip(configs, records, strict=True):

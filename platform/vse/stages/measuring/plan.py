@@ -1,7 +1,7 @@
 """What measuring runs will take: runs, splits, adversaries and tasks, before anything is encoded."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -151,14 +151,14 @@ class MeasurePlan:
 
 
 def plan_measure(
-    runs: Sequence[Folder], workspace: Workspace, names: Sequence[str], options: SharedOptions
+    runs: Sequence[Folder], workspace: Workspace, names: Collection[str], options: SharedOptions
 ) -> MeasurePlan:
     """What measuring runs will take, with earlier stages and adversaries made if they are missing.
 
     Args:
         runs: Folders of trained runs. Of several, the scores are averaged.
         workspace: Where stages keep what they make.
-        names: Of the tasks.
+        names: Of the tasks; a mapping has the tasks too, made by another process.
         options: How to measure.
 
     Raises:

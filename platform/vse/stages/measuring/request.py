@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vse.config import fingerprint
+from vse.evaluation.task import Task
 from vse.stages.measuring.options import SharedOptions
 from vse.stages.measuring.plan import MeasurePlan, plan_measure, shared_options
 from vse.storage.folder import Folder
@@ -13,18 +14,26 @@ from vse.workspace.layout import Workspace
 
 @dataclass(frozen=True, eq=False)
 class MeasureRequest:
-    """The arguments of `plan_measure` as plain data, with what the driver read outside the workspace."""
+    """The arguments of `plan_measure`, with what the driver read outside the workspace.
+
+    Args:
+        runs: Addresses of their folders.
+        workspace: Its address.
+        external: `external.answers` of the driver's workspace.
+        tasks: By name, as the driver made them: they hold what their files say.
+        options: How to measure.
+    """
 
     runs: tuple[str, ...]
     workspace: str
     external: Mapping[str, str]
-    tasks: tuple[str, ...]
+    tasks: Mapping[str, Task]
     options: SharedOptions
 
     @cached_property
     def digits(self) -> str:
         """Identifies the request within the processes of a job."""
-        return fingerprint([self.runs, self.workspace, self.tasks, shared_options(self.options)])
+        return fingerprint([self.runs, self.workspace, [*self.tasks], shared_options(self.options)])
 
     def plan(self) -> MeasurePlan:
         """The measurement, on the CPU."""
@@ -42,5 +51,5 @@ def request_of(plan: MeasurePlan, tasks: Sequence[str] = ()) -> MeasureRequest:
     """
     workspace = plan.members.workspace
     attacking = [name for name, task in plan.tasks.items() if task.adversaries]
-    requested = tuple(tasks or attacking or ["retrieval"])
+    requested = {name: plan.tasks.get(name) or plan.options.task(name) for name in tasks or attacking or ["retrieval"]}
     return MeasureRequest(plan.runs, workspace.root.uri, workspace.external.answers, requested, plan.options)

@@ -1,7 +1,7 @@
 """Stage 5, measure: tasks on a trained run or several, kept in the folder of the run as JSON, one file a task.
 
-A cluster measures a run in a Ray task, on a GPU if it has any. Tasks that read pictures or files of the user stay with
-the job's process, as do measurements whose scores are counted in shards.
+A cluster measures a run in a Ray task, on a GPU if it has any, but for what has to stay with the job's process
+(`elsewhere`).
 """
 
 import contextlib
@@ -25,11 +25,12 @@ from vse.evaluation.statistics import Effect, Sample, bootstrap_all
 from vse.evaluation.task import Context, Scope, Task, measured
 from vse.evaluation.work import Arrays, Work
 from vse.stages.measuring.context import context_of
+from vse.stages.measuring.elsewhere import portable_tasks
 from vse.stages.measuring.encoding import encoder_for
 from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, label_of
 from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
 from vse.stages.measuring.request import MeasureRequest, request_of
-from vse.stages.measuring.shards import ShardedScores, is_sharded, shards_for
+from vse.stages.measuring.shards import ShardedScores, shards_for
 from vse.stages.measuring.work import computed_on_cluster
 from vse.stages.trained import device_of
 from vse.storage.files import entry_of
@@ -180,10 +181,8 @@ def work_for(plan: MeasurePlan, kept: Container[str], folder: Folder) -> list[Me
         kept: Names of the tasks that were measured before.
         folder: Where the numbers are kept.
     """
-    names = [name for name, task in plan.tasks.items() if task.portable and name not in kept]
-    if not names or any(is_sharded(plan, part) for part in plan.parts):
-        return []
-    return [MeasureWork(request_of(plan, names), folder.uri)]
+    names = portable_tasks(plan, kept)
+    return [MeasureWork(request_of(plan, names), folder.uri)] if names else []
 
 
 def measure_on_cluster(works: Sequence[MeasureWork]) -> bool:

@@ -2,10 +2,13 @@
 
 import json
 import math
+import pickle
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.levels import slow_but
 from tests.tiny_towers import clip_changes
@@ -14,13 +17,20 @@ from vse import registry
 from vse.adversaries.univse.generate import WORDS
 from vse.adversaries.vsec.words import KINDS
 from vse.config import override
+from vse.data.records import Split
 from vse.evaluation import tasks
+from vse.evaluation.task import Context
 from vse.evaluation.tasks.attacks import PRINTED
+from vse.evaluation.work import Arrays, Job
 from vse.presets import catalogue, preset
 from vse.report.terminal import lines
 from vse.stages import pipeline
-from vse.stages.measuring.stage import measure
+from vse.stages.measuring import stage
+from vse.stages.measuring.options import SharedOptions
+from vse.stages.measuring.plan import plan_measure
+from vse.stages.measuring.stage import MeasureWork, measure
 from vse.stages.train import run_training
+from vse.storage.folder import Folder
 from vse.training.config import RunConfig, family_inputs
 from vse.workspace.layout import Workspace
 
@@ -85,17 +95,12 @@ def test_every_family_has_a_small_preset(tmp_path: Path) -> None:
         assert smallest(family, tmp_path)
 
 
-@pytest.mark.parametrize("family", slow_but(FAMILIES, "univse"))  # for which nearly every task has numbers
-def test_every_task_measures_what_it_declares_or_says_what_it_needs(
-    place: Workspace, tmp_path: Path, family: str
-) -> None:
-    config = smallest(family, tmp_path / "towers")
-    run = run_training(config, place).folder
-    split = pipeline.prepare(config, place).records.split("test")
-    pairs = tmp_path / "pairs.json"
+def every_task(split: Split, folder: Path) -> tuple[tuple[str, ...], SharedOptions]:
+    """(names, options) of every task on a split, with the files that they read in a folder."""
+    pairs = folder / "pairs.json"
     rows = [{"filename": each.image, "caption": each.text, "negative_caption": "a sea"} for each in split.captions]
     pairs.write_text(json.dumps(dict(enumerate(rows))))
-    twins, positives = tmp_path / "twins.json", [tmp_path / "of_images.json", tmp_path / "of_captions.json"]
+    twins, positives = folder / "twins.json", [folder / "of_images.json", folder / "of_captions.json"]
     one, other = split.captions[0], split.captions[-1]
     example = {"image_0": one.image, "image_1": other.image, "caption_0": one.text, "caption_1": other.text}
     twins.write_text(json.dumps([example]))
@@ -107,7 +112,16 @@ def test_every_task_measures_what_it_declares_or_says_what_it_needs(
         "extended_positives__image_to_caption": str(positives[0]),
         "extended_positives__caption_to_image": str(positives[1]),
     }
-    options = asked(*tasks.names(), **SMALL, **files)
+    return asked(*tasks.names(), **SMALL, **files)
+
+
+@pytest.mark.parametrize("family", slow_but(FAMILIES, "univse"))  # for which nearly every task has numbers
+def test_every_task_measures_what_it_declares_or_says_what_it_needs(
+    place: Workspace, tmp_path: Path, family: str
+) -> None:
+    config = smallest(family, tmp_path / "towers")
+    run = run_training(config, place).folder
+    options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
     measured = measure([run], run.child("evaluation"), place, *options)
     assert list(measured.tasks) == list(tasks.names())
     lacking = {name: each.missing for name, each in measured.tasks.items() if each.missing}
@@ -125,3 +139,49 @@ def test_every_task_measures_what_it_declares_or_says_what_it_needs(
         absent |= {name: [each for each in sorted(declared - values.keys()) if not may_be_absent(name, each, config)]}
         assert all(math.isfinite(value) for value in values.values())
     assert {name: each for name, each in absent.items() if each} == {}
+
+
+@pytest.mark.slow
+def test_another_node_measures_the_same(place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets what the files of the tasks hold, not the files."""
+    config = smallest("univse", tmp_path)
+    run = run_training(config, place).folder
+    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
+    here = measure([run], Folder.open(tmp_path / "here"), place, names, options)
+    gone = list[str]()
+
+    def elsewhere(jobs: list[Job], *_: object, **__: object) -> list[Arrays]:
+        copies: list[Job] = pickle.loads(pickle.dumps(jobs))
+        for file in tmp_path.glob("*.json"):
+            file.rename(file.with_suffix(".moved"))
+        for work, number in copies:
+            assert isinstance(work, MeasureWork)
+            gone.extend(work.request.tasks)
+            work.compute(number, torch.device("cpu"))
+        for file in tmp_path.glob("*.moved"):
+            file.rename(file.with_suffix(".json"))
+        return []
+
+    monkeypatch.setattr(stage, "computed_on_cluster", elsewhere)
+    there = measure([run], Folder.open(tmp_path / "there"), place, names, options)
+    assert set(names) - set(gone) - here.tasks.keys() - {"image_to_word", "fill_in_blank"} == set()
+    assert there.metrics == here.metrics
+    assert {name: each.pictures for name, each in there.tasks.items()} == {
+        name: each.pictures for name, each in here.tasks.items()
+    }
+
+
+@pytest.mark.slow
+def test_tasks_that_read_shared_scores_say_so(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large split has these counted in shards."""
+    config = smallest("univse", tmp_path)
+    run = run_training(config, place).folder
+    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
+    plan = plan_measure([run], place, names, options)
+    lone = {name: task for name, task in plan.tasks.items() if not task.sharded and not task.trains_probes}
+    for shared in ("counters", "attacked", "own_scores"):
+        monkeypatch.setattr(Context, shared, property(lambda _: pytest.fail("reads what is counted in shards")))
+    measured = stage.carry_out(replace(plan, tasks=lone, missing={}), Folder.open(tmp_path / "here"))
+    assert measured.tasks.keys() == lone.keys()

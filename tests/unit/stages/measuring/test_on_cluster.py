@@ -1,20 +1,23 @@
 """Runs that tasks of a cluster measure: the numbers of one process, also if a worker is lost."""
 
+import contextlib
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from vse.cluster import runtime
+from vse.cluster.capacity import Capacity, NodeKind
 from vse.config import override
 from vse.evaluation import shards as pure
 from vse.evaluation.work import Arrays, Job, Work
 from vse.presets import preset
 from vse.report.comparison import Compared
 from vse.report.comparison_build import measured_alike
-from vse.stages.measuring import stage, work_ray
+from vse.stages.measuring import elsewhere, stage, work_ray
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
 from vse.stages.train import run_training
@@ -85,24 +88,46 @@ def test_a_task_keeps_the_numbers_that_one_process_has(
     assert len(on_other_nodes) == 1  # nothing is missing
 
 
-def test_tasks_that_read_more_than_the_workspace_stay(
-    on_other_nodes: list[list[Job]], runs: list[Folder], workspace: Workspace, tmp_path: Path
-) -> None:
-    both = stage.measure([runs[0]], Folder.open(tmp_path), workspace, ("retrieval", "neighbours"))
-    assert both.tasks.keys() == {"retrieval", "neighbours"}
-    (((work, _),),) = on_other_nodes
-    assert isinstance(work, stage.MeasureWork)
-    assert work.request.tasks == ("retrieval",)
+def test_only_what_trains_probes_stays(runs: list[Folder], workspace: Workspace) -> None:
+    plan = plan_measure([runs[0]], workspace, ("retrieval", "neighbours", "image_to_word"), options())
+    assert elsewhere.portable_tasks(plan, ()) == ["retrieval", "neighbours"]
+    assert elsewhere.portable_tasks(plan, {"retrieval"}) == ["neighbours"]
 
 
 @pytest.mark.parametrize("pairwise", [False, True])
 def test_what_is_counted_in_shards_is_no_single_task(
-    pairwise: bool, runs: list[Folder], workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pairwise: bool, runs: list[Folder], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = plan_measure([runs[0]], workspace, TASKS, options())
     monkeypatch.setattr(pure, "FROM_PAIRS", 1)
     monkeypatch.setattr(plan.members.families[0], "pairwise", pairwise, raising=False)
-    assert len(stage.work_for(plan, (), Folder.open(tmp_path))) == (0 if pairwise else 1)
+    assert elsewhere.portable_tasks(plan, ()) == (["alpha_curve"] if pairwise else [*TASKS])
+
+
+def test_nodes_that_lack_files_of_the_runs_measure_nothing(
+    runs: list[Folder], workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_measure([runs[0]], workspace, TASKS, options())
+    assert [*elsewhere.user_paths(plan)] == []  # scenes are rendered, and the backbone comes with the package
+    weights, photograph = tmp_path / "weights.pth", tmp_path / "a.png"
+    weights.touch()
+    photograph.touch()
+    (member,) = plan.members.each
+    config = override(member.config, {"features.backbone": "timm", "features.backbone.weights": str(weights)})
+    images = (replace(plan.parts[0].images[0], uri=str(photograph)), *plan.parts[0].images[1:])
+    parts = replace(plan.parts[0], images=images), *plan.parts[1:]
+    plan = replace(plan, members=replace(plan.members, each=(replace(member, config=config),)), parts=parts)
+    paths = [*elsewhere.user_paths(plan)]
+    assert paths == [str(weights), str(photograph)]
+    for seen in (True, False):
+        answers = {"head": True, "worker": seen}
+        monkeypatch.setattr(elsewhere, "ray_runs", lambda _: contextlib.nullcontext(True))
+        monkeypatch.setattr(elsewhere, "capacity", lambda: Capacity((NodeKind(1.0, 0.0), NodeKind(1.0, 1.0))))
+        monkeypatch.setattr(elsewhere, "on_every_node", lambda *_, answers=answers: answers)
+        assert elsewhere.portable_tasks(plan, ()) == ([*TASKS] if seen else [])
+    assert elsewhere.all_exist(tuple(paths))
+    photograph.unlink()
+    assert not elsewhere.all_exist(tuple(paths))
 
 
 def test_runs_of_a_comparison_are_measured_at_the_same_time(

@@ -1,0 +1,58 @@
+"""Which tasks of a measurement another node of a cluster can do."""
+
+import os
+from collections.abc import Container, Iterator
+
+from vse import registry
+from vse.cluster.placement import capacity, on_every_node
+from vse.cluster.runtime import Config, cluster_of
+from vse.config import flatten
+from vse.data.images import local_file
+from vse.stages.measuring.plan import MeasurePlan
+from vse.stages.measuring.shards import is_sharded
+from vse.stages.shards import ray_runs
+from vse.storage.files import local_path
+
+
+def portable_tasks(plan: MeasurePlan, kept: Container[str]) -> list[str]:
+    """Names of the tasks that another node can measure; none if a node lacks files that the runs are made of.
+
+    Scores that are counted in shards have tasks of their own, and so have probes: the job's process waits for these.
+
+    Args:
+        plan: The measurement.
+        kept: Names of the tasks that were measured before.
+    """
+    sharded = any(is_sharded(plan, part) for part in plan.parts)
+    names = [
+        name
+        for name, task in plan.tasks.items()
+        if name not in kept and not task.trains_probes and not (sharded and task.sharded)
+    ]
+    return names if names and every_node_sees(tuple(sorted(set(user_paths(plan))))) else []
+
+
+def user_paths(plan: MeasurePlan) -> Iterator[str]:
+    """Paths of this machine that a task may read: those in the runs' configurations, and an image of each split."""
+    for member in plan.members.each:
+        for value in flatten(member.config).values():
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, str) and each and local_path(each).exists():
+                    yield each
+    root = registry.build("source", plan.members.each[0].config.data).image_root
+    for part in plan.parts:
+        if part.images and (path := local_file(part.images[0].uri, root)):
+            yield path
+
+
+def every_node_sees(paths: tuple[str, ...]) -> bool:
+    """Whether every node of the cluster that this process belongs to sees these paths; so do none and one."""
+    if not paths:
+        return True
+    with ray_runs(cluster_of(Config())) as runs:
+        return not runs or capacity().nodes < 2 or all(on_every_node(all_exist, paths).values())
+
+
+def all_exist(paths: tuple[str, ...]) -> bool:
+    """Whether this node sees all paths."""
+    return all(map(os.path.exists, paths))
