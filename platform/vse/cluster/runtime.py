@@ -23,12 +23,13 @@ from vse.cluster.capacity import LAUNCHED, launched_plan, planned
 from vse.cluster.liveness import check_answers, watched
 from vse.config import knob
 from vse.display.escaping import one_line
-from vse.errors import InputError, first_line
+from vse.errors import InputError, PlacementError, first_line
 from vse.storage.files import LOGS_STAY, scratch_folder
 from vse.tracking.prometheus import show_progress
 from vse.workspace.provenance import gpus, usable_cores
 
 log = logging.getLogger(__name__)
+_STARTS, _TOOK_TOO_LONG = 4, "timed out during startup"  # attempts to start Ray, and what it says then
 
 LIFECYCLE, SPOT = "vse.lifecycle", "spot"  # label of worker types in cluster files: on-demand, or that they may vanish
 _TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
@@ -171,6 +172,23 @@ def _started(config: Config) -> Generator[None]:
 
 
 def _start(config: Config, scratch: Path) -> None:
+    """Start Ray, again if it took longer than the 30 s that it gives itself: an overloaded machine may need more.
+
+    Raises PlacementError if it did so `_STARTS` times.
+    """
+    for attempt in range(1, _STARTS + 1):
+        try:
+            return _start_once(config, scratch / f"r{attempt}")  # in a folder that Ray makes writable by everybody
+        except Exception as error:
+            if _TOOK_TOO_LONG not in str(error):
+                raise
+            log.warning(
+                "Ray did not start within 30 s (attempt %d of %d); the machine may be overloaded", attempt, _STARTS
+            )
+    raise PlacementError(f"Ray did not start in {_STARTS} attempts of 30 s; end other work on this machine")
+
+
+def _start_once(config: Config, folder: Path) -> None:
     import ray
 
     global _started_here
@@ -183,9 +201,7 @@ def _start(config: Config, scratch: Path) -> None:
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
-        **ray_private.loopback_options(
-            scratch / "r"
-        ),  # below a private folder: Ray makes its own writable by everybody
+        **ray_private.loopback_options(folder),
     )
 
 

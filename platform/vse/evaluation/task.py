@@ -4,13 +4,11 @@ A task is one file of `vse.evaluation.tasks` that registers itself. Names in fil
 tables and their headings come from its `metrics`.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from pathlib import PurePosixPath
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -390,8 +388,3 @@ def measured(task: Task, context: Context) -> tuple[dict[str, float], dict[str, 
     assert not undeclared, f"{type(task).__name__} measures {undeclared}, which its metrics do not declare"
     values = {name: values[name] for name in sorted(values, key=order.__getitem__)}
     return values, task.pictures(context, values), context.queries
-
-
-def stem(file: str) -> str:
-    """The name of a file or an address without folders and suffix, as part of another name."""
-    return re.sub(r"[^\w.-]", "_", PurePosixPath(file.partition("?")[0]).stem)

@@ -194,7 +194,11 @@ class MetricDifferences:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """The result of a comparison: metrics by split, images and captions of each split, keys that differ, and notes."""
+    """The result of a comparison: metrics and sizes by split, keys that differ, and notes.
+
+    A size is a number of images and a number of captions. Where no captions are ranked, it is the largest number of
+    images or queries that a metric is drawn over, and 0.
+    """
 
     systems: tuple[System, ...]
     lines: Mapping[str, tuple[MetricDifferences, ...]]
@@ -238,7 +242,8 @@ def compare(
             if any(one.images != first.images for one in each):
                 raise InputError(f"runs: {system.label} and {systems[0].label} have other images in {split}")
         if found := _lines({key: _samples(systems, trained, split, key.metric) for key in keys[split]}):
-            sizes[split], lines[split] = (len(first.images), first.num_captions), found
+            drawn = max(len(units) for line in found for units, _, _ in first.terms(line.metric))
+            sizes[split], lines[split] = (len(first.images) or drawn, first.num_captions), found
     if not lines:
         raise InputError("tasks: no metric has a query in all runs")
     return Comparison(
@@ -306,10 +311,13 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Met
 def method(comparison: Comparison) -> list[str]:
     """The method of the intervals and their limits, in sentences."""
     number, folds = len(comparison.systems[0].seeds), comparison.systems[0].folds
-    images = " and ".join(f"{count:,} images of {split}" for split, (count, _) in comparison.sizes.items())
+    images = " and ".join(
+        f"{count:,} images {'' if captions else 'or queries '}of {split}"
+        for split, (count, captions) in comparison.sizes.items()
+    )
     seeds = {system.seeds for system in comparison.systems}
-    over = f"the {images} with their captions"
-    if None not in folds:
+    over = f"the {images}" + (" with their captions" if all(of for _, of in comparison.sizes.values()) else "")
+    if len(folds) > 1:
         over += f" ({len(folds)} folds; metrics are means over them)"
     if number > 1:
         over += f", and over {number} seeds" + (" (paired in their order)" if len(seeds) > 1 else "")

@@ -86,7 +86,7 @@ def _row(line: MetricDifferences) -> dict[str, Any]:
 
 def _size(comparison: Comparison, split: str) -> str:
     images, captions = comparison.sizes[split]
-    return f"{count(images, 'image')}, {count(captions, 'caption')}"
+    return f"{count(images, 'image')}, {count(captions, 'caption')}" if captions else f"{images:,} images or queries"
 
 
 def _headline(comparison: Comparison) -> Iterator[tuple[str, str]]:

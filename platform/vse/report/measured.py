@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from vse.config import from_dict, to_dict
 from vse.evaluation import tasks
+from vse.evaluation.file_names import stems
 from vse.evaluation.metrics import Metric
-from vse.evaluation.task import Task, stem
+from vse.evaluation.task import Task
 from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.stages.measuring.options import SharedOptions, Size
 from vse.stages.measuring.plan import REVISION
@@ -41,7 +42,7 @@ def altered(options: Mapping[str, Any]) -> str:
     parts = []
     if options.get("on"):
         items = sorted(options["on"], key=lambda item: not item.startswith("path="))  # the path, then what is below it
-        parts.append("on-" + "-".join(stem(item.partition("=")[2]) for item in items))
+        parts.append("on-" + stems([item.partition("=")[2] for item in items]))
     if options.get("alpha") is not None:
         parts.append(f"alpha-{options['alpha']:g}")
     if options.get("components"):

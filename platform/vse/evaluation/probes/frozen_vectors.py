@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from vse.data import keyed
 from vse.errors import InputError
-from vse.evaluation.task import stem
+from vse.evaluation.file_names import stem
 from vse.text.word_vectors import WordVectors
 
 OWN, RANDOM = "own", "random"

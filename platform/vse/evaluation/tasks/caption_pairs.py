@@ -14,9 +14,10 @@ from vse.config import knob
 from vse.data.records import Image, Records
 from vse.errors import InputError
 from vse.evaluation.attacks import pair_wins
+from vse.evaluation.file_names import stems
 from vse.evaluation.metrics import Metric, Ties
 from vse.evaluation.retrieval import as_index, pair_parts, slice_items
-from vse.evaluation.task import Context, Scope, Task, stem
+from vse.evaluation.task import Context, Scope, Task
 from vse.evaluation.training_images import training_metric, training_share
 from vse.registry import ComponentConfig, register
 from vse.workspace.tracking_keys import clean_key
@@ -66,7 +67,7 @@ class CaptionPairsTask(Task):
 
     @property
     def label(self) -> str:
-        return "/".join(("pairs", "-".join(map(stem, self.config.files))))
+        return f"pairs/{stems(self.config.files)}"
 
     def content(self) -> Any:
         return self.pairs

@@ -15,6 +15,7 @@ from vse.config import knob
 from vse.data.keyed import permutation
 from vse.data.records import Records
 from vse.errors import InputError
+from vse.evaluation.file_names import stem
 from vse.evaluation.foreign_captions import read_foreign
 from vse.evaluation.galleries import best_candidates
 from vse.evaluation.image_grid import NeighbourImages, neighbour_figure
@@ -30,7 +31,7 @@ from vse.evaluation.neighbours import (
     score_blocks,
     set_overlaps,
 )
-from vse.evaluation.task import Context, Task, stem
+from vse.evaluation.task import Context, Task
 from vse.registry import ComponentConfig, register
 from vse.text.tokens import words
 

@@ -17,10 +17,11 @@ from vse.data.records import Records
 from vse.errors import InputError
 from vse.evaluation.component_queries import as_component
 from vse.evaluation.dependencies import ATTRIBUTE, RELATION, ContentWord, Judge, annotated_words, content_words, earned
+from vse.evaluation.file_names import stems
 from vse.evaluation.image_grid import ReadImage, reading_figure
 from vse.evaluation.metrics import Metric, by_image, count_metric, mean_over_folds, refuse_nan
 from vse.evaluation.retrieval import Encoded, as_index, pair_parts, slice_items
-from vse.evaluation.task import Context, Task, stem
+from vse.evaluation.task import Context, Task
 from vse.registry import ComponentConfig, register
 
 TITLES = {ATTRIBUTE: "attributed object", RELATION: "relational phrase"}
@@ -80,10 +81,10 @@ class VisualParsingTask(Task):
             yield from _numbers(f"parsing_{kind}", title)
         config = self.config
         for files, end in ((config.captions, ""), (config.captions, "swapped"), (config.annotated, "annotated")):
-            of = _joined(files) if len(files) == 1 else f"{len(files)} files"
+            of = stems(files) if len(files) == 1 else f"{len(files)} files"
             for kind, title in TITLES.items() if files else ():
                 yield from _numbers(
-                    "/".join(filter(None, (f"parsing_{kind}", _joined(files), end))),
+                    "/".join(filter(None, (f"parsing_{kind}", stems(files), end))),
                     ", ".join(filter(None, (title, of, end))),
                 )
 
@@ -170,7 +171,7 @@ class VisualParsingTask(Task):
 
     def _read_files(self, context: Context, number: int) -> dict[str, float]:
         """The numbers of the captions of files whose images are in a fold."""
-        fold, below = context.folds[number], f"/{_joined(self.config.captions)}"
+        fold, below = context.folds[number], f"/{stems(self.config.captions)}"
         ids = [context.split.images[row].id for row in fold.images]
         pairs, of_pairs = _inside(context, number, self.pairs, self.config.captions)
         if not pairs:
@@ -202,7 +203,7 @@ class VisualParsingTask(Task):
         captions, image = _inside(context, number, self.annotated, self.config.annotated)
         if not captions:
             return {}
-        below = f"/{_joined(self.config.annotated)}/annotated"
+        below = f"/{stems(self.config.annotated)}/annotated"
         return self._read(context, number, [each.caption for each in captions], image, below, captions)
 
     def _annotated_words(self, captions: Sequence[AnnotatedCaption]) -> tuple[list[ContentWord], np.ndarray]:
@@ -262,10 +263,6 @@ class VisualParsingTask(Task):
         return words, np.array(rows, dtype=np.int64)
 
 
-def _joined(files: Sequence[str]) -> str:
-    return "-".join(map(stem, files))
-
-
 def _inside(
     context: Context, number: int, captions: Sequence[OfImage], files: Sequence[str]
 ) -> tuple[list[OfImage], np.ndarray]:
@@ -275,7 +272,7 @@ def _inside(
     position = {image.id: row for row, image in enumerate(images)}
     inside = [each for each in captions if each.filename in matched]
     if not inside:
-        log.warning("visual_parsing: no caption of %s is of an image of split %s", _joined(files), context.split.name)
+        log.warning("visual_parsing: no caption of %s is of an image of split %s", stems(files), context.split.name)
     return inside, np.array([position[matched[each.filename]] for each in inside], dtype=np.int64)
 
 
