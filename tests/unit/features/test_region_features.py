@@ -2,6 +2,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torchvision.ops import roi_align
 
 from vse.data.regions import region_uri
 from vse.errors import InputError
@@ -43,6 +45,27 @@ def test_shares_of_cells_by_counting_points() -> None:
         rows = np.bincount((y * 3).astype(int), minlength=3) / 600
         np.testing.assert_allclose(shares.reshape(3, 4), np.outer(rows, columns), atol=4e-3)
     np.testing.assert_allclose(found.sum(1), 1)
+
+
+def test_means_are_those_of_roi_align() -> None:
+    """Where the map does not change within a cell: RoIAlign interpolates between cells."""
+    map_ = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(3))
+    fine = map_.repeat_interleave(32, 1).repeat_interleave(32, 2)
+    sides = np.array([[0.2, 0.1, 0.9, 0.4], [0.05, 0.3, 0.5, 0.95], [0.4, 0.4, 0.8, 0.8]])
+    boxes = torch.tensor(sides * [128, 160, 128, 160], dtype=torch.float32)
+    aligned = roi_align(fine[None], [boxes], output_size=1, sampling_ratio=200, aligned=True).flatten(1)
+    means = cell_shares(sides, 5, 4) @ map_.flatten(1).T.double().numpy()
+    np.testing.assert_allclose(aligned, means, atol=0.005)
+    assert np.abs(means).max() > 0.1
+
+
+def test_roi_align_agrees_on_a_slope() -> None:
+    """Boxes of whole cells away from the border, where interpolation changes no mean."""
+    slope = torch.arange(8.0).repeat(6, 1)[None] + 2 * torch.arange(6.0)[None, :, None]
+    cells = np.array([[1, 1, 5, 4], [2, 2, 7, 5], [3, 1, 4, 2]])
+    aligned = roi_align(slope[None], [torch.tensor(cells, dtype=torch.float32)], 1, sampling_ratio=4, aligned=True)
+    means = cell_shares(cells / [8, 6, 8, 6], 6, 8) @ slope.flatten(1).T.double().numpy()
+    np.testing.assert_allclose(aligned.flatten(1), means, atol=1e-5)
 
 
 @pytest.mark.parametrize("with_geometry", [True, False])
