@@ -4,11 +4,13 @@ Private names may change with every release of Ray. With another release than `C
 ends it with one line. `tests/unit/cluster/test_ray_private.py` says what to do then.
 """
 
+import contextlib
 import importlib
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ CHECKED = "2.60.0"
 _CONSTANTS = "ray._private.ray_constants"
 NAMES = (
     "ray._private.services.canonicalize_bootstrap_address",
+    "ray._private.services.get_node",
     f"{_CONSTANTS}.ENABLE_RAY_CLUSTER",
     f"{_CONSTANTS}.RAY_ENABLE_UV_RUN_RUNTIME_ENV",
     "ray._private.worker.global_worker",
@@ -105,6 +108,28 @@ def loopback_options(folder: Path) -> dict[str, Any]:
     constants: Any = importlib.import_module(_CONSTANTS)
     constants.ENABLE_RAY_CLUSTER = False
     return {"_temp_dir": str(folder), "_node_ip_address": "127.0.0.1"}
+
+
+@contextlib.contextmanager
+def patient_start(seconds: float) -> Generator[None]:
+    """While the body starts Ray, its raylet has this long to register, instead of the 30 s that are fixed in Ray."""
+    services, get_node = importlib.import_module("ray._private.services"), _private("get_node")
+    end = time.monotonic() + seconds
+
+    def wait_for_node(*arguments: Any, **options: Any) -> Any:
+        while True:
+            try:
+                return get_node(*arguments, **options)
+            except RuntimeError:  # not registered yet
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    services.get_node = wait_for_node  # pyrefly: ignore[missing-attribute]  # of a module
+    try:
+        yield
+    finally:
+        services.get_node = get_node  # pyrefly: ignore[missing-attribute]  # of a module
 
 
 def raylet_socket() -> Path | None:

@@ -29,7 +29,7 @@ from vse.tracking.prometheus import show_progress
 from vse.workspace.provenance import gpus, usable_cores
 
 log = logging.getLogger(__name__)
-_STARTS, _TOOK_TOO_LONG = 4, "timed out during startup"  # attempts to start Ray, and what it says then
+_START_SECONDS = 120.0  # that Ray may take to start on an overloaded machine, instead of its own 30
 
 LIFECYCLE, SPOT = "vse.lifecycle", "spot"  # label of worker types in cluster files: on-demand, or that they may vanish
 _TRAIN_NODES = "VSE_TRAIN_NODES"  # tells processes of a job, on whichever node, what `train_nodes` is to say
@@ -172,37 +172,31 @@ def _started(config: Config) -> Generator[None]:
 
 
 def _start(config: Config, scratch: Path) -> None:
-    """Start Ray, again if it took longer than the 30 s that it gives itself: an overloaded machine may need more.
-
-    Raises PlacementError if it did so `_STARTS` times.
-    """
-    for attempt in range(1, _STARTS + 1):
-        try:
-            return _start_once(config, scratch / f"r{attempt}")  # in a folder that Ray makes writable by everybody
-        except Exception as error:
-            if _TOOK_TOO_LONG not in str(error):
-                raise
-            log.warning(
-                "Ray did not start within 30 s (attempt %d of %d); the machine may be overloaded", attempt, _STARTS
-            )
-    raise PlacementError(f"Ray did not start in {_STARTS} attempts of 30 s; end other work on this machine")
-
-
-def _start_once(config: Config, folder: Path) -> None:
+    """Start Ray. Raises PlacementError if its processes are not up after `_START_SECONDS`."""
     import ray
 
     global _started_here
     _started_here = True
-    ray.init(
-        address="local",
-        num_cpus=config.cpus or usable_cores() + 1,  # a core's worth of room: actors must not starve what feeds them
-        num_gpus=config.gpus if config.gpus is not None else len(gpus()),
-        object_store_memory=(config.store_mib or _store_mib()) * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        **ray_private.loopback_options(folder),
-    )
+    options = ray_private.loopback_options(
+        scratch / "r"
+    )  # in a private folder: Ray makes its own writable by everybody
+    try:
+        with ray_private.patient_start(_START_SECONDS):
+            ray.init(
+                address="local",
+                num_cpus=config.cpus or usable_cores() + 1,  # room of a core: actors must not starve what feeds them
+                num_gpus=config.gpus if config.gpus is not None else len(gpus()),
+                object_store_memory=(config.store_mib or _store_mib()) * 2**20,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                **options,
+            )
+    except Exception as error:
+        if "timed out during startup" not in str(error):
+            raise
+        line = f"Ray did not start within {_START_SECONDS:g} s; is this machine overloaded?"
+        raise PlacementError(line) from None
 
 
 def _store_mib(shared_memory: Path = Path("/dev/shm")) -> int:

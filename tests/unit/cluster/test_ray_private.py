@@ -42,6 +42,28 @@ def test_another_release_is_warned_of_once(monkeypatch: pytest.MonkeyPatch, capl
     ray_private.warn_of_version.cache_clear()
 
 
+@pytest.mark.parametrize("late", [2, 10**9])
+def test_a_raylet_has_longer_to_register(late: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    services = importlib.import_module("ray._private.services")
+    tries = list[str]()
+
+    def get_node(address: str, node: str) -> str:
+        tries.append(node)
+        if len(tries) <= late:
+            raise RuntimeError("node not found")  # as Ray does
+        return "its addresses"
+
+    monkeypatch.setattr(services, "get_node", get_node)
+    with ray_private.patient_start(0.3):
+        if late == 2:
+            assert services.get_node("127.0.0.1:1", node="abc") == "its addresses"
+        else:
+            with pytest.raises(RuntimeError, match="node not found"):
+                services.get_node("127.0.0.1:1", node="abc")
+    assert len(tries) > 2
+    assert services.get_node is get_node
+
+
 def test_a_name_that_is_gone_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("ray._private.services.canonicalize_bootstrap_address")
     message = r"^Ray [\d.]+: has no ray\._private\.services\.canonicalize_bootstrap_address.*install that release"

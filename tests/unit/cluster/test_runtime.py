@@ -237,25 +237,19 @@ def test_ray_is_small_on_loopback_and_ended(tmp_path: Path) -> None:
     assert done.stdout.strip() == "ended well"
 
 
-@pytest.mark.parametrize("failures", [0, 2, 9])
-def test_ray_that_starts_too_late_is_started_again(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ray_that_is_never_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    folders = list[str]()
-
-    def init(**options: Any) -> None:
-        folders.append(options["_temp_dir"])
-        if len(folders) <= failures:
-            raise Exception("The current node timed out during startup. This could happen because")  # as Ray does
+    def init(**_: Any) -> None:
+        raise Exception("The current node timed out during startup. This could happen because")  # as Ray does
 
     monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(ray, "shutdown", lambda: None)
-    monkeypatch.setattr(runtime, "_num_nodes", lambda: 1)
-    refused = pytest.raises(PlacementError, match=r"^Ray did not start in 4 attempts")
-    late = refused if failures > 3 else contextlib.nullcontext()
-    with late, runtime.running_ray(runtime.Config(address="local", cpus=1, gpus=0, store_mib=100)):
+    started = runtime.running_ray(runtime.Config(address="local", cpus=1, gpus=0, store_mib=100))
+    with (
+        pytest.raises(PlacementError, match=r"^Ray did not start within 120 s; is this machine overloaded\?$"),
+        started,
+    ):
         pass
-    assert len(set(folders)) == min(failures + 1, 4)
 
 
 def test_joining_what_is_not_there_is_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
