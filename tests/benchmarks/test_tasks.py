@@ -25,7 +25,7 @@ from vse.workspace.layout import Workspace
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 MIB = 2**20
-MOST = 64  # MiB that a task may add: one block of scores, whatever the task
+MOST = 64  # MiB that a task may add, unless it trains probes: one block of scores, and what its libraries take
 
 
 def options_with_files(split: Split, folder: Path) -> tuple[tuple[str, ...], SharedOptions]:
@@ -84,4 +84,4 @@ def test_cost_of_every_task(tmp_path: Path) -> None:
         alone = replace(plan, tasks={name: task}, missing={})
         spent, added[name] = cost(lambda alone=alone, name=name: carry_out(alone, Folder.open(tmp_path / name)))
         print(f"| {name} | {spent:.1f} | {added[name]:.0f} |", flush=True)
-    assert {name: mib for name, mib in added.items() if mib > MOST} == {}
+    assert {name: mib for name, mib in added.items() if mib > MOST and not plan.tasks[name].trains_probes} == {}
