@@ -9,6 +9,7 @@ import difflib
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from types import MappingProxyType
 from typing import Any
 
 from vse import registry
@@ -41,7 +42,9 @@ def _add(name: str, make: Callable[[], RunConfig]) -> None:
     _PRESETS[name] = functools.cache(make)  # configurations are immutable
 
 
-def register_preset(*twins: str, flickr30k: Changes = FLICKR30K) -> Callable[[Make], Make]:
+def register_preset(
+    *twins: str, flickr30k: Changes = FLICKR30K, flickr8k: Changes = MappingProxyType({})
+) -> Callable[[Make], Make]:
     """Decorator: registers a preset under the name of the function, and the same system on other data.
 
     Args:
@@ -50,6 +53,7 @@ def register_preset(*twins: str, flickr30k: Changes = FLICKR30K) -> Callable[[Ma
             (`on_few_scenes` of the preset `<system>_scenes`), `<system>_flickr8k` on Flickr8k (`on_photographs`), and
             `<system>_flickr30k` on Flickr30k.
         flickr30k: keys in which `<system>_flickr30k` differs from this preset.
+        flickr8k: keys in which `<system>_flickr8k` differs from what `on_photographs` makes of this preset.
     """
 
     def decorate(make: Make) -> Make:
@@ -59,7 +63,7 @@ def register_preset(*twins: str, flickr30k: Changes = FLICKR30K) -> Callable[[Ma
             makers: dict[str, Make] = {
                 "scenes": lambda: on_scenes(make()),
                 "small": lambda system=system: on_few_scenes(preset(f"{system}_scenes")),
-                "flickr8k": lambda: on_photographs(make()),
+                "flickr8k": lambda: override(on_photographs(make()), flickr8k),
                 "flickr30k": lambda: override(make(), flickr30k),
             }
             _add(name, makers[data])

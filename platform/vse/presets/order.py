@@ -10,14 +10,17 @@ from vse.presets.vsepp import vsepp_coco
 from vse.training.config import OptimConfig, RunConfig, TrainConfig
 
 
-@register_preset("order_scenes", "order_small", "order_flickr8k")
+@register_preset(
+    "order_scenes", "order_small", "order_flickr8k", flickr8k={"objective.margin": 0.2, "train.epochs": 30}
+)
 def order_coco() -> RunConfig:
     """As its authors' code: squared violation of absolute values, margin 0.05, sum, Adam 1e-3 throughout.
 
     20 epochs over all five captions of an image are their 100, each over one caption drawn for each image. Ours: the
     frozen ResNet-152 of the other presets, the global norm of gradients clipped at 2 (theirs: each tensor's), batches
     that may hold an image twice and a last one that is smaller, words in lower case and seen four times (theirs: every
-    word as it is written).
+    word as it is written). On Flickr8k the margin is 0.2, which raises rsum from 230 to 261 on 100 validation images of
+    800 photographs, with twice the epochs (fold 0, EfficientNet-Lite1).
     """
     return replace(
         vsepp_coco(),
