@@ -186,3 +186,8 @@ def storage_failure(error: BaseException | None) -> str:
             return f"{error.filename or 'a file'}: {error.strerror}"
         error = getattr(error, "cause", None) or error.__cause__ or error.__context__
     return ""
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of pyproject.toml, for messages."""
+    return f"in the folder of the repository, run pip install -c constraints.txt -e '.[{extra}]'"

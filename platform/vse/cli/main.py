@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 JOB_KEYS = "job_keys.json"  # keys and descriptions of all jobs; tests/unit/write_job_keys.py writes it
-WRONG_INPUT = 2
+WRONG_INPUT, INTERRUPTED = 2, 130
 _LONGEST = 3  # words of a command
 
 
@@ -39,7 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     name, rest = job_of(arguments)
     if name:
         sys.argv = [f"vse {name.replace('_', ' ')}", *rest]
-        runpy.run_module(f"jobs.{name}", run_name="__main__")
+        try:
+            runpy.run_module(f"jobs.{name}", run_name="__main__")
+        except KeyboardInterrupt:  # while the job is imported, which takes seconds; it handles later ones itself
+            print(f"{name}: stopped", file=sys.stderr)
+            return INTERRUPTED
         return 0
     return _refuse(arguments, jobs)
 
@@ -85,5 +89,7 @@ def _refuse(arguments: Sequence[str], jobs: Mapping[str, Any]) -> int:
     typed = " ".join(word for word in arguments[:_LONGEST] if word[:1].isalpha() and "=" not in word) or arguments[0]
     below = [command for command in commands if command.startswith(f"{typed} ")]
     meant = f"expected one of {', '.join(below)}" if below else did_you_mean(typed, commands)
+    if arguments[0].startswith("-"):
+        typed, meant = arguments[0], "options follow the command, as in vse train --workspace URI"
     print(f"vse: {typed}: no such command; {meant or 'see vse --help'}", file=sys.stderr)
     return WRONG_INPUT

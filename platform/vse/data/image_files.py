@@ -109,6 +109,7 @@ def locate(root: str, uris: Iterable[str]) -> Located:
     absent = [uri for uri in uris if not _is_there(root, uri, listed)]
     paths = (_listed(root) if listed is None else listed) if absent else None
     if paths is None:
+        _refuse_one_for_two({}, uris, root)
         return Located({}, {}, listed)
     files, elsewhere, reasons = ImageFiles(paths), dict[str, str](), dict[str, dict[str, str]]()
     for uri in absent:
@@ -152,15 +153,23 @@ def unnamed_files(root: str, uris: Iterable[str], located: Located, without: str
 
 
 def _refuse_one_for_two(elsewhere: Mapping[str, str], uris: Sequence[str], root: str) -> None:
-    owners: dict[str, str] = {}
-    if elsewhere:
-        for uri in uris:
-            with contextlib.suppress(AddressError):
-                place = below(root, elsewhere.get(uri, uri))
-                other = owners.setdefault(place, uri)
-                if other != uri and {other, uri} & elsewhere.keys():
-                    both = f"{other!r} and {uri!r}"
-                    raise InputError(f"{place}: the images {both} both mean this file; name it one way")
+    """Raises InputError if two addresses mean one file; relative paths in normal form that exist cannot."""
+    if not elsewhere and not any(_is_absolute(uri) for uri in uris):
+        return
+    owners, twice = dict[str, str](), list[tuple[str, str, str]]()
+    for uri in uris:
+        with contextlib.suppress(AddressError):
+            place = below(root, elsewhere.get(uri, uri))
+            if (other := owners.setdefault(place, uri)) != uri:
+                twice.append((place, other, uri))
+    if twice:
+        place, other, uri = twice[0]
+        more = f" ({len(twice)} files have two names)" if len(twice) > 1 else ""
+        raise InputError(f"{place}: the images {other!r} and {uri!r} both mean this file; name it one way{more}")
+
+
+def _is_absolute(uri: str) -> bool:
+    return os.path.isabs(uri) or "://" in uri
 
 
 def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[str, str]:
@@ -178,7 +187,8 @@ def _why(root: str, uri: str, meant: Sequence[str], files: ImageFiles) -> tuple[
         return "several", f"it may mean {meant[0]!r} or {meant[1]!r}"
     if named := [path for path in files.of_name(uri) if path not in meant]:
         same = os.path.splitext(_key(named[0]))[1] == os.path.splitext(_key(uri))[1]
-        return ("folder" if same else "ending"), f"no such file, but {named[0]!r} exists"
+        name = "with its folder" if same else "with its ending"
+        return ("folder" if same else "ending"), f"no such file, but {named[0]!r} exists; name it {name}"
     foreign = re.match(r"/|file:" if outside else r"[A-Za-z]:[\\/]|\\\\", uri)
     if outside and not foreign:
         return "outside", "it leaves this folder"

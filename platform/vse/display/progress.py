@@ -57,11 +57,11 @@ class Progress:
         self.parts = Parts()
         self.text = ""
         self._most = 0.0  # the largest `completed` so far
-        self._start = time.monotonic()
+        self._start = self._began = time.monotonic()
         self._bar: Any = None
 
     def __enter__(self) -> "Progress":
-        self._start = self._last = time.monotonic()
+        self._start = self._began = self._last = time.monotonic()
         if self.out.isatty():
             self._bar = _terminal_bar(self.out)
             self._task = self._bar.add_task(self.label, total=self.total, **self._fields(self._start))
@@ -103,14 +103,14 @@ class Progress:
 
     def restart_clock(self) -> None:
         """Start the clock for the rate now, for instance after the start of processes."""
-        self._start = time.monotonic()
+        self._began = time.monotonic()
 
     def left(self, now: float | None = None) -> float | None:
         """Seconds until all items are done at the rate so far; None without a rate, and at the end."""
         done = self.done + self.parts.share - self.parts.earlier
         if self.total is None or done <= 0 or self.completed >= self.total:
             return None
-        return ((time.monotonic() if now is None else now) - self._start) / done * (self.total - self.completed)
+        return ((time.monotonic() if now is None else now) - self._began) / done * (self.total - self.completed)
 
     @property
     def share(self) -> float | None:
@@ -119,7 +119,7 @@ class Progress:
 
     def rate(self, now: float | None = None) -> str:
         """The rate in the smallest counted unit; empty while there is none."""
-        spent = max((time.monotonic() if now is None else now) - self._start, 1e-9)
+        spent = max((time.monotonic() if now is None else now) - self._began, 1e-9)
         if self.parts.count:
             return f"{self.parts.count} {self.parts.unit}, {self.parts.count / spent:.3g} {self.parts.unit}/s"
         return f"{self.done / spent:.3g} {self.unit}/s" if self.done else ""

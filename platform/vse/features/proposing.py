@@ -17,7 +17,7 @@ from PIL import Image
 
 from vse.config import knob
 from vse.data.regions import cleaned
-from vse.errors import InputError
+from vse.errors import InputError, install
 from vse.storage import user_files
 
 METHODS = ("selective_search", "edge_boxes")
@@ -82,7 +82,7 @@ def _opencv() -> Any:
         module = None
     if module is None or not hasattr(module, "ximgproc"):
         raise InputError(
-            "proposals: needs OpenCV with its contrib modules; pip install -c constraints.txt -e '.[proposals]', or "
+            f"proposals: needs OpenCV with its contrib modules; {install('proposals')}, or "
             "name a file of boxes that another tool made with data.proposals"
         )
     return module

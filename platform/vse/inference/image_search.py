@@ -119,7 +119,8 @@ def sentences_of(options: SearchOptions) -> list[str]:
     word.
     """
     if bool(options.text or options.texts) == bool(options.image):
-        raise InputError('text, image: give sentences ("text=a red ball", texts=FILE) or image=FILE')
+        both = ", not both" if options.image else ""
+        raise InputError(f'text, image: give sentences ("text=a red ball", texts=FILE) or image=FILE{both}')
     if options.image and options.images:
         raise InputError("images: a folder has no captions to find by image; leave one of the two out")
     texts = [("text", as_caption(text)) for text in options.text]

@@ -257,6 +257,7 @@ def build_gallery(request: Request) -> str:
         pools=[pool for pool, queries in worst.items() if queries],
         kinds=KINDS,
         failures=failures,
+        sought=options.failures > 0,
         chosen=lists[0],
         drawn=lists[1],
         provenance=provenance(

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import ModuleType
 
-from vse.errors import InputError, first_line
+from vse.errors import InputError, first_line, install
 from vse.storage.files import local_path
 
 HUB, FOLDER = "hf-hub:", "local-dir:"  # prefixes of names of models
@@ -27,8 +27,7 @@ def optional_package(name: str, key: str, extra: str = "encoders") -> ModuleType
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        install = f"pip install -c constraints.txt -e '.[{extra}]'"
-        raise InputError(f"{key}: needs the package {error.name}; {install}") from None
+        raise InputError(f"{key}: needs the package {error.name}; {install(extra)}") from None
 
 
 def hub_file(repository: str, names: Sequence[str], key: str) -> Path:

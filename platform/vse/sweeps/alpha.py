@@ -239,7 +239,9 @@ def make_plan(request: Request) -> AlphaPlan:
     config, options = request.config, request.options.sweep
     family = registry.name_of("family", config.model)
     if "alpha" not in registry.component("family", family).inference_parameters:
-        raise InputError(f"model={family}: has no alpha to sweep; use model=univse")
+        raise InputError(
+            f"model={family}: has no alpha to sweep; use a preset of UniVSE, such as --preset univse_small"
+        )
     if config.model.learn_alpha:
         raise InputError(
             "model.learn_alpha: alpha is swept here; sweep.learn_alpha=true trains the learned one as well"

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vse.errors import InputError
+from vse.errors import InputError, install
 from vse.sweeps.informed_search import InformedSearch, Value
 from vse.sweeps.space import Space, alternatives, choices, leaves
 
@@ -19,9 +19,7 @@ def import_optuna(key: str) -> Any:
     try:
         import optuna
     except ImportError:
-        raise InputError(
-            f'{key}: the package optuna is missing; install the extra: pip install -c constraints.txt -e ".[optuna]"'
-        ) from None
+        raise InputError(f"{key}: needs the package optuna; {install('optuna')}") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 

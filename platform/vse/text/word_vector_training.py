@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vse.config import knob
-from vse.errors import InputError
+from vse.errors import InputError, install
 from vse.storage import columns
 from vse.storage.user_files import is_file, local, refuse_placeholder
 from vse.text.tokens import nfc, without_web, words
@@ -130,7 +130,7 @@ def train_word_vectors(captions: Iterable[str], config: VectorConfig) -> tuple[l
     try:
         from gensim.models import FastText, Word2Vec
     except ImportError:
-        raise InputError("training word vectors needs gensim: pip install -c constraints.txt -e '.[vectors]'") from None
+        raise InputError(f"training word vectors needs gensim; {install('vectors')}") from None
 
     model = (FastText if config.subwords else Word2Vec)(
         sentences,

@@ -45,7 +45,8 @@ def test_the_longer_command_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
         (["sweep", "seed=1"], "vse: sweep: no such command; expected one of sweep alpha, "),
         ([""], "vse: : no such command; "),
         (["sweep", ""], "vse: sweep: no such command; expected one of sweep alpha, "),
-        (["--nothing"], "vse: --nothing: no such command; see vse --help"),
+        (["--nothing"], "vse: --nothing: no such command; options follow the command, as in vse train "),
+        (["--workspace", "ws", "status"], "vse: --workspace: no such command; options follow the command, as in "),
     ],
 )
 def test_an_unknown_command_is_one_line(typed: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,6 +54,18 @@ def test_an_unknown_command_is_one_line(typed: list[str], said: str, capsys: pyt
     printed = capsys.readouterr().err
     assert printed.startswith(said)
     assert printed.count("\n") == 1
+
+
+def test_an_interrupt_while_a_job_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program.runpy, "run_module", interrupted)
+    monkeypatch.setattr(sys, "argv", ["vse"])
+    assert main(["train", "seed=1"]) == 130
+    assert capsys.readouterr().err == "train: stopped\n"
 
 
 @pytest.mark.process

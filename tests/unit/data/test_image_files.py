@@ -50,7 +50,7 @@ def test_the_file_that_a_path_means(root: str, uri: str) -> None:
 
 def test_files_as_they_are_written_are_left_alone(root: str) -> None:
     written = [*FILES, f"{root}/000.jpg", "./a.png", unicodedata.normalize("NFD", "sub/c\u00e9.png"), "scene:x"]
-    assert locate(root, written) == Located({}, {})
+    assert [locate(root, [uri]) for uri in written] == [Located({}, {})] * len(written)
 
 
 MISSING = {
@@ -86,6 +86,16 @@ def test_the_most_frequent_reason_comes_first(root: str) -> None:
 def test_one_file_for_two_images_is_refused(root: str, uris: list[str]) -> None:
     with pytest.raises(InputError, match=r"root/.*: the images .* and .* both mean this file; name it one way"):
         locate(root, uris)
+
+
+@pytest.mark.parametrize("way", ["{}", "file://{}"])
+def test_an_absolute_and_a_relative_path_are_one_image(root: str, way: str) -> None:
+    """It would be in two splits."""
+    both = ["000.jpg", way.format(f"{root}/000.jpg"), "sub/001.JPG", way.format(f"{root}/sub/001.JPG")]
+    with pytest.raises(
+        InputError, match=r"000\.jpg: .* both mean this file; name it one way \(2 files have two names\)$"
+    ):
+        locate(root, both)
 
 
 def test_a_link_that_leads_out_is_not_what_a_path_means(root: str, tmp_path: Path) -> None:

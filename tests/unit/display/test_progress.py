@@ -30,6 +30,19 @@ def test_plain_lines_say_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+def test_the_rate_may_begin_later_than_the_time_that_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep starts processes first."""
+    clock = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    out = io.StringIO()
+    with Progress("trials", total=4, unit="trials", every=1, out=out) as bar:
+        clock[0] += 20
+        bar.restart_clock()
+        clock[0] += 10
+        bar.advance(2)
+    assert out.getvalue().splitlines()[0] == "trials: 2/4 (50 %) trials, 0.2 trials/s, 0:30 spent, 0:10 left"
+
+
 def test_an_unknown_total_has_no_share(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])

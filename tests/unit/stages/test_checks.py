@@ -47,6 +47,11 @@ def files(tmp_path: Path) -> Path:
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "parser": ("univse_tiny", {"text.parser.pipeline": "en_core_web_xx"}, r"^text\.parser\.pipeline=en_core_web_xx: "),
     "parser folder": ("univse_tiny", {"text.parser.pipeline": "FILES/blank"}, r"^text\.parser\.pipeline=.*/blank: "),
+    "sentences for nobody": (
+        "vsepp_tiny",
+        {"text.sentence": "mean"},
+        r"^text\.sentence=mean: family vsepp reads no vectors of captions; leave it out$",
+    ),
     "vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/no.vec"}, "no.vec: no such file of word vectors"),
     "no vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/captions.txt"}, "captions.txt: line 1: expected a word"),
     "empty vectors": ("vsepp_tiny", {"text.word_vectors": "FILES/empty.vec"}, "empty.vec: file is empty"),

@@ -55,8 +55,12 @@ class Table(Source):
             "", "column of the captions, or several between commas; default: caption, else by well-known names"
         )
         root: str = knob("", "folder of the images, a path or an s3:// address; default: the folder of the file")
-        val: float = knob(0.1, "share of the images for validation, if the file has no column split", low=0, high=1)
-        test: float = knob(0.1, "share of the images for the test, if the file has no column split", low=0, high=1)
+        val: float = knob(
+            0.1, "share of the images for validation, if the file has no column split", low=0, high=1, only="folds=0"
+        )
+        test: float = knob(
+            0.1, "share of the images for the test, if the file has no column split", low=0, high=1, only="folds=0"
+        )
         seed: int = knob(0, "which images go to these splits", low=0)
 
     config: Config

@@ -8,6 +8,7 @@ from vse.cluster.placement import capacity, on_every_node
 from vse.cluster.runtime import Config, cluster_of
 from vse.config import flatten
 from vse.data.images import local_file
+from vse.errors import InputError
 from vse.stages.measuring.plan import MeasurePlan
 from vse.stages.measuring.shards import is_sharded
 from vse.stages.shards import ray_runs
@@ -39,7 +40,10 @@ def user_paths(plan: MeasurePlan) -> Iterator[str]:
             for each in value if isinstance(value, tuple) else (value,):
                 if isinstance(each, str) and each and local_path(each).exists():
                     yield each
-    root = registry.build("source", plan.members.each[0].config.data).image_root
+    try:
+        root = registry.build("source", plan.members.each[0].config.data).image_root
+    except InputError:  # this process does not see the images either
+        return
     for part in plan.parts:
         if part.images and (path := local_file(part.images[0].uri, root)):
             yield path

@@ -1,17 +1,22 @@
 """Other data than a run's own, as `measure.on` names them: how they are read, and whose words attack them."""
 
+import contextlib
+import functools
 import logging
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from vse import registry
 from vse.config import override
+from vse.data.places import AddressError, below
 from vse.data.records import Records
 from vse.data.source import recognise, source_of
 from vse.errors import InputError
 from vse.features.arrays import ReadyMade
 from vse.stages.measuring.options import AdversaryWords, SharedOptions
+from vse.storage.user_files import is_remote
 from vse.training.config import RunConfig
 
 log = logging.getLogger(__name__)
@@ -62,13 +67,15 @@ def warn_of_training_images(
         splits: Those that are measured.
         describe: Gives the records of a configuration's data.
     """
-    root = source_of(config.data).image_root
-    if not root or source_of(own.data).image_root != root:
+    try:
+        root, own_root = (registry.build("source", each.data).image_root for each in (config, own))
+        trained_on = describe(own).split("train").images if root and own_root else ()
+    except InputError:  # the run's own files are no longer where they were
         return
-    seen = {image.uri for image in describe(own).split("train").images}
+    seen = {_file_of(image.uri, own_root) for image in trained_on}
     for split in dict.fromkeys(splits):
         images = records.split(split).images
-        if number := sum(image.uri in seen for image in images):
+        if number := sum(_file_of(image.uri, root) in seen for image in images):
             log.warning(
                 "measure.on: %d of %d images of split %s are training images of the run; scores of these say little "
                 "about new images",
@@ -76,6 +83,22 @@ def warn_of_training_images(
                 len(images),
                 split,
             )
+
+
+def _file_of(uri: str, root: str) -> str:
+    """The same text for every address of a file below a folder; links to single files are not followed."""
+    with contextlib.suppress(AddressError):
+        if not is_remote(root):
+            root = os.path.realpath(root)
+            folder, name = os.path.split(uri)
+            uri = os.path.join(_real_folder(folder), name) if os.path.isabs(uri) else uri
+        return below(root, uri)
+    return uri
+
+
+@functools.lru_cache
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:

@@ -1,5 +1,6 @@
 """Runs measured on data they never saw, in the words that they know."""
 
+import csv
 import re
 from dataclasses import replace
 
@@ -160,6 +161,30 @@ def test_keys_of_other_data_lie_below_its_path():
     assert override(options, {"on.limit": "4"}).on == ("limit=4", "path=a,b/c", "root=x=y")
     assert from_dict(MeasureOptions(), to_dict(options)) == options
     assert to_dict(MeasureOptions())["on"] == []
+
+
+def test_training_images_are_recognised_by_their_files(tmp_path, place, caplog, monkeypatch):
+    """Also if other data name them by absolute paths below a folder that is named in another way."""
+    photographs.write(tmp_path / "tiny")
+    keys = {"root": str(tmp_path / "tiny"), "file": "captions.csv"}
+    changes = {f"data.{key}": value for key, value in keys.items()} | {"train.epochs": 1}
+    small = {"features.backbone": "small", "model.dim": 16}
+    run = run_training(override(preset("vsepp_tiny"), {"data": "table", **changes, **small}), place).folder
+    rows = list(csv.DictReader((tmp_path / "tiny/captions.csv").read_text().splitlines()))
+    with (tmp_path / "tiny/absolute.csv").open("w") as out:
+        writer = csv.DictWriter(out, ["image", "caption"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "image": str(tmp_path / "tiny" / row["image"])} for row in rows)
+    monkeypatch.chdir(tmp_path)
+    names, options = asked("retrieval", on=("path=tiny/absolute.csv", "val=0.1", "test=0.8"))
+    caplog.clear()
+    list(foresee_measure([run], place, names, options))
+    assert [text for text in caplog.messages if " are training images of the run; " in text]
+    (tmp_path / "tiny").rename(tmp_path / "moved")
+    caplog.clear()
+    names, options = asked("retrieval", on=(f"root={tmp_path}/moved",))
+    assert list(foresee_measure([run], place, names, options))
+    assert not [text for text in caplog.messages if " are training images " in text]
 
 
 def test_images_that_a_run_was_trained_on_are_counted(tmp_path, place, caplog):
