@@ -137,5 +137,8 @@ def test_on_s3(root: str, s3_server: str) -> None:
     assert list(located.missing) == ["7.jpg"]
     assert unnamed_files(there.uri, ["x\\000.JPG"], located) == 0
     assert unnamed_files(there.uri, ["7.jpg"], locate(there.uri, ["7.jpg"])) == 1
-    assert locate(there.uri, ["000.jpg", f"{there.uri.partition('?')[0]}/000.jpg"]) == Located({}, {})
+    both = ["000.jpg", f"{there.uri.partition('?')[0]}/000.jpg"]
+    assert [locate(there.uri, [uri]).missing for uri in both] == [{}, {}]
+    with pytest.raises(InputError, match="both mean this file"):
+        locate(there.uri, both)
     assert open_image("x\\000.JPG", there.uri).size == (2, 3)
