@@ -177,9 +177,7 @@ def _start(config: Config, scratch: Path) -> None:
 
     global _started_here
     _started_here = True
-    options = ray_private.loopback_options(
-        scratch / "r"
-    )  # in a private folder: Ray makes its own writable by everybody
+    options = ray_private.loopback_options(scratch / "r")  # Ray makes it writable by everybody, `scratch` is private
     try:
         with ray_private.patient_start(_START_SECONDS):
             ray.init(

@@ -302,6 +302,8 @@ class Task(ABC):
         records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
         config_in_names: Whether the names of its metrics say all that `config` changes, such as kinds of words, so that
             numbers of one name under two configurations are the same numbers.
+        portable: Whether any node of a cluster can measure it, because it reads nothing but the workspace. Other tasks
+            go to another node if all nodes see the run's files.
         trains_probes: Whether it has tasks of Ray train probes, so that it stays with the job's process.
         sharded: Whether it reads counts or scores of the context, which are computed in shards of a large split.
         revision: Raise it whenever the same weights and data give other numbers.
@@ -314,6 +316,7 @@ class Task(ABC):
     parsed: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False
     config_in_names: ClassVar[bool] = False
+    portable: ClassVar[bool] = False
     trains_probes: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
     revision: ClassVar[int] = 1

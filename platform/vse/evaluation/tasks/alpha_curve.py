@@ -34,6 +34,7 @@ class AlphaCurveTask(Task):
     config: Config
     needs = (ONE_RUN, ALPHA)
     not_empty = ("alphas",)
+    portable = True
 
     def list_metrics(self) -> tuple[Metric, ...]:
         plain = [metric for metric in RetrievalTask().metrics if metric.name != "unknown_words"]

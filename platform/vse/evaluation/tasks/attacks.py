@@ -85,6 +85,7 @@ class AttacksTask(Task):
     not_empty = ("words",)
     records_queries = True
     config_in_names = True
+    portable = True
     sharded = True
 
     def list_metrics(self) -> tuple[Metric, ...]:

@@ -94,6 +94,7 @@ class ComponentSubsetsTask(Task):
     config: Config
     needs = (COMPONENTS,)
     records_queries = True
+    portable = True
 
     def list_metrics(self) -> tuple[Metric, ...]:
         return tuple(metric for subset in SUBSETS for metric in _metrics(subset))

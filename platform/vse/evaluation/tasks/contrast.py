@@ -30,6 +30,7 @@ class VSECTask(Task):
     Config = ContrastConfig
     config_in_names = True
     not_empty = ("words",)
+    portable = True
     sharded = True
     config: ContrastConfig
 

@@ -41,6 +41,7 @@ class GaussianCodesTask(Task):
 
     needs = (ONE_RUN, OWN_DATA, CODES)
     scope = Scope.SPLIT
+    portable = True
 
     def list_metrics(self) -> Iterator[Metric]:
         for side in SIDES:

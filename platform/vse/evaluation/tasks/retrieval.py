@@ -10,6 +10,7 @@ class RetrievalTask(Task):
     """Images rank all captions of the split, and captions all images: R@k, ranks, rsum."""
 
     records_queries = True
+    portable = True
     sharded = True
 
     def list_metrics(self) -> tuple[Metric, ...]:

@@ -16,7 +16,7 @@ from vse.storage.files import local_path
 
 
 def portable_tasks(plan: MeasurePlan, kept: Container[str]) -> list[str]:
-    """Names of the tasks that another node can measure; none if a node lacks files that the runs are made of.
+    """Names of the tasks that another node can measure: if a node lacks files of the runs, those that read none.
 
     Scores that are counted in shards have tasks of their own, and so have probes: the job's process waits for these.
 
@@ -30,7 +30,10 @@ def portable_tasks(plan: MeasurePlan, kept: Container[str]) -> list[str]:
         for name, task in plan.tasks.items()
         if name not in kept and not task.trains_probes and not (sharded and task.sharded)
     ]
-    return names if names and every_node_sees(tuple(sorted(set(user_paths(plan))))) else []
+    anywhere = [name for name in names if plan.tasks[name].portable]
+    if len(anywhere) == len(names) or every_node_sees(tuple(sorted(set(user_paths(plan))))):
+        return names
+    return anywhere
 
 
 def user_paths(plan: MeasurePlan) -> Iterator[str]:

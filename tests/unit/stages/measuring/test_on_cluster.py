@@ -104,10 +104,10 @@ def test_what_is_counted_in_shards_is_no_single_task(
     assert elsewhere.portable_tasks(plan, ()) == (["alpha_curve"] if pairwise else [*TASKS])
 
 
-def test_nodes_that_lack_files_of_the_runs_measure_nothing(
+def test_nodes_that_lack_files_of_the_runs_measure_what_reads_none(
     runs: list[Folder], workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = plan_measure([runs[0]], workspace, TASKS, options())
+    plan = plan_measure([runs[0]], workspace, (*TASKS, "neighbours"), options())
     assert [*elsewhere.user_paths(plan)] == []  # scenes are rendered, and the backbone comes with the package
     weights, photograph = tmp_path / "weights.pth", tmp_path / "a.png"
     weights.touch()
@@ -124,7 +124,7 @@ def test_nodes_that_lack_files_of_the_runs_measure_nothing(
         monkeypatch.setattr(elsewhere, "ray_runs", lambda _: contextlib.nullcontext(True))
         monkeypatch.setattr(elsewhere, "capacity", lambda: Capacity((NodeKind(1.0, 0.0), NodeKind(1.0, 1.0))))
         monkeypatch.setattr(elsewhere, "on_every_node", lambda *_, answers=answers: answers)
-        assert elsewhere.portable_tasks(plan, ()) == ([*TASKS] if seen else [])
+        assert elsewhere.portable_tasks(plan, ()) == [*TASKS, *(["neighbours"] if seen else [])]
     assert elsewhere.all_exist(tuple(paths))
     photograph.unlink()
     assert not elsewhere.all_exist(tuple(paths))
