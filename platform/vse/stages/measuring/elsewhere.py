@@ -16,7 +16,7 @@ from vse.storage.files import local_path
 
 
 def portable_tasks(plan: MeasurePlan, kept: Container[str]) -> list[str]:
-    """Names of the tasks that another node can measure: if a node lacks files of the runs, those that read none.
+    """Names of the tasks that another node can measure: if a node lacks files of the runs, only tasks on the workspace.
 
     Scores that are counted in shards have tasks of their own, and so have probes: the job's process waits for these.
 
