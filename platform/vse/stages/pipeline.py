@@ -119,10 +119,10 @@ def check(config: RunConfig, *, parsed: bool = False, contrast: bool = False) ->
     check_tuning(config)
     if inputs.sentence:
         _refuse_without_sentences(config, inputs.states)
-    elif (kind := registry.name_of("sentence", config.text.sentence)) != "none":
+    _check_encoder(config, inputs.sentence)
+    if not inputs.sentence and (kind := registry.name_of("sentence", config.text.sentence)) != "none":
         family = registry.name_of("family", config.model)
         raise InputError(f"text.sentence={kind}: family {family} reads no vectors of captions; leave it out")
-    _check_encoder(config, inputs.sentence)
     _check_towers(config)
     trained_against = adversaries_wanted(config) is not None
     if config.text.word_vectors not in ("", OWN_CAPTIONS):

@@ -60,7 +60,7 @@ def living(place: Path) -> Path:
     ledger.fail({"objective.eta_c": 8, "seed": 1, "material": "01234567"}, "Traceback\n  ...\nRuntimeError: no luck\n")
     standing, bar = ProgressFile(ledger), Progress("train", total=40, unit="trials")
     standing._started -= 600
-    bar._start -= 600
+    bar._began -= 600
     bar.done, bar.parts, bar.text = 6, Parts(share=1.5, count=75, unit="epochs"), "eta_c=8: epoch 3/10"
     standing.show(bar, 2, 1)
     return place
