@@ -1,7 +1,8 @@
 """jobs/compare.py: runs are measured if numbers are missing, then compared with the first of them."""
 
+import contextlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,8 +25,9 @@ from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
-from vse.stages.measuring.plan import PARSES, plan_measure
+from vse.stages.measuring.plan import PARSES, MeasurePlan, plan_measure
 from vse.stages.measuring.stage import Measured, MeasureWork, all_kept, carry_out, measure_on_cluster, work_for
+from vse.stages.measuring.work import joined_cluster
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
 from vse.training.checkpoint import Checkpoints
@@ -198,27 +200,20 @@ def measured_alike(
     folders = [workspace.run(run.name) for run in runs]
     first, prints = runs[0].name, dict[str, str]()
     missing, works = set[str](), list[MeasureWork]()
-    for folder in folders:
-        plan = plan_measure([folder], workspace, tasks, options)
-        if not prints:  # all runs meet the same adversaries, or are refused
-            plan.warn_of_unattacked()
-        prints = prints or plan.fingerprints
-        others = {each for each, digits in plan.fingerprints.items() if prints.get(each, digits) != digits}
-        if others == {PARSES}:
-            raise InputError(
-                f"runs={first},{folder.name}: {first} and {folder.name} have other parsers (text.parser), and parses "
-                f"say what is right in tasks={','.join(name for name, task in plan.tasks.items() if task.parsed)}"
-            )
-        if others:
-            raise InputError(
-                f"runs={first},{folder.name}: {first} and {folder.name} are attacked by different captions (their "
-                "text.parser or training captions differ); tasks=retrieval compares them without attacks"
-            )
-        kept = all_kept(plan, folder.child("evaluation"))
-        if len(kept) < len(plan.tasks):
-            missing.add(folder.name)
-            works += work_for(plan, kept, folder.child("evaluation"))
-    measure_on_cluster(works)
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            plan = plan_measure([folder], workspace, tasks, options)
+            if not prints:  # all runs meet the same adversaries, or are refused
+                plan.warn_of_unattacked()
+            prints = prints or plan.fingerprints
+            _refuse_other_texts(plan, folder.name, prints, first)
+            kept = all_kept(plan, folder.child("evaluation"))
+            if len(kept) < len(plan.tasks):
+                if not missing:
+                    stack.enter_context(joined_cluster())  # once for all runs
+                missing.add(folder.name)
+                works += work_for(plan, kept, folder.child("evaluation"))
+        measure_on_cluster(works)
     results = dict[str, Measured]()
     for folder in folders:
         plan = plan_measure([folder], workspace, tasks, options)
@@ -227,6 +222,28 @@ def measured_alike(
         results[folder.name] = carry_out(plan, folder.child("evaluation"))
         record(results[folder.name], options, folder, workspace)
     return results
+
+
+def _refuse_other_texts(plan: MeasurePlan, name: str, prints: Mapping[str, str], first: str) -> None:
+    """Raises InputError if a run has other parses or adversaries than the first one.
+
+    Args:
+        plan: The measurement of the run.
+        name: Its name.
+        prints: Fingerprints of the first run's measurement.
+        first: The name of that run.
+    """
+    others = {each for each, digits in plan.fingerprints.items() if prints.get(each, digits) != digits}
+    if others == {PARSES}:
+        raise InputError(
+            f"runs={first},{name}: {first} and {name} have other parsers (text.parser), and parses "
+            f"say what is right in tasks={','.join(each for each, task in plan.tasks.items() if task.parsed)}"
+        )
+    if others:
+        raise InputError(
+            f"runs={first},{name}: {first} and {name} are attacked by different captions (their "
+            "text.parser or training captions differ); tasks=retrieval compares them without attacks"
+        )
 
 
 def _of_other_data(runs: Sequence[Compared]) -> list[Compared]:

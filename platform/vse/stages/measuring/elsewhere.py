@@ -5,13 +5,12 @@ from collections.abc import Container, Iterator
 
 from vse import registry
 from vse.cluster.placement import capacity, on_every_node
-from vse.cluster.runtime import Config, cluster_of
 from vse.config import flatten
 from vse.data.images import local_file
 from vse.errors import InputError
 from vse.stages.measuring.plan import MeasurePlan
 from vse.stages.measuring.shards import is_sharded
-from vse.stages.shards import ray_runs
+from vse.stages.measuring.work import joined_cluster
 from vse.storage.files import local_path
 
 
@@ -56,7 +55,7 @@ def every_node_sees(paths: tuple[str, ...]) -> bool:
     """Whether every node of the cluster that this process belongs to sees these paths; so do none and one."""
     if not paths:
         return True
-    with ray_runs(cluster_of(Config())) as runs:
+    with joined_cluster() as runs:
         return not runs or capacity().nodes < 2 or all(on_every_node(all_exist, paths).values())
 
 

@@ -1,7 +1,5 @@
 """Other data than a run's own, as `measure.on` names them: how they are read, and whose words attack them."""
 
-import contextlib
-import functools
 import logging
 import os
 import re
@@ -86,19 +84,12 @@ def warn_of_training_images(
 
 
 def _file_of(uri: str, root: str) -> str:
-    """The same text for every address of a file below a folder; links to single files are not followed."""
-    with contextlib.suppress(AddressError):
-        if not is_remote(root):
-            root = os.path.realpath(root)
-            folder, name = os.path.split(uri)
-            uri = os.path.join(_real_folder(folder), name) if os.path.isabs(uri) else uri
-        return below(root, uri)
-    return uri
-
-
-@functools.lru_cache
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
+    """The same text for every address of a file below a folder."""
+    try:
+        place = below(root, uri)
+    except AddressError:
+        return uri
+    return place if is_remote(place) else os.path.realpath(place)
 
 
 def rename_keys(error: InputError, data: registry.ComponentConfig, keys: dict[str, str]) -> InputError:

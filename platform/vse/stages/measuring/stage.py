@@ -31,7 +31,7 @@ from vse.stages.measuring.options import MeasureOptions, SharedOptions, Size, la
 from vse.stages.measuring.plan import REVISION, MeasurePlan, plan_measure, shared_options
 from vse.stages.measuring.request import MeasureRequest, request_of
 from vse.stages.measuring.shards import ShardedScores, shards_for
-from vse.stages.measuring.work import computed_on_cluster
+from vse.stages.measuring.work import computed_on_cluster, joined_cluster
 from vse.stages.trained import device_of
 from vse.storage.files import entry_of
 from vse.storage.folder import Folder
@@ -139,8 +139,9 @@ def measure(
 def carry_out(plan: MeasurePlan, folder: Folder) -> Measured:
     """What was measured before, and the rest measured and kept. Raises Diverged if scores are NaN."""
     kept = all_kept(plan, folder)
-    if measure_on_cluster(work_for(plan, kept, folder)):
-        kept = all_kept(plan, folder)
+    with contextlib.nullcontext() if len(kept) == len(plan.tasks) else joined_cluster():
+        if measure_on_cluster(work_for(plan, kept, folder)):
+            kept = all_kept(plan, folder)
     left = {name: task for name, task in plan.tasks.items() if name not in kept}
     kept |= _measure(plan, left, folder) if left else {}
     lacking = {name: TaskMeasures(task=plan.options.task(name), missing=needs) for name, needs in plan.missing.items()}

@@ -40,6 +40,16 @@ class ResultFolder(ResultStore):
 
 
 @contextlib.contextmanager
+def joined_cluster() -> Generator[bool]:
+    """Whether Ray can be used in the body: it runs, or this process belongs to a cluster, which is joined.
+
+    Joining takes seconds. In the body of an outer call it is joined already.
+    """
+    with ray_runs(cluster_of(Config())) as runs:
+        yield runs
+
+
+@contextlib.contextmanager
 def work_runner(any_device: bool = False, workspace: str = "") -> Generator[Runner]:
     """Ray's tasks if Ray runs already or this job belongs to a cluster, else this process.
 
@@ -50,7 +60,7 @@ def work_runner(any_device: bool = False, workspace: str = "") -> Generator[Runn
     Raises:
         InputError: A node does not see the workspace.
     """
-    with ray_runs(cluster_of(Config())) as runs:
+    with joined_cluster() as runs:
         if runs:
             if workspace:
                 check_shared(workspace)
@@ -65,7 +75,7 @@ def gpus_elsewhere(device: torch.device) -> bool:
     """Whether a cluster has GPUs for work of any device, and this process, which computes on `device`, has none."""
     if device.type != "cpu":
         return False
-    with ray_runs(cluster_of(Config())) as runs:
+    with joined_cluster() as runs:
         return runs and capacity().total()["GPU"] > 0
 
 
@@ -111,7 +121,7 @@ def computed_on_cluster(
         any_device: As for `work_runner`.
         workspace: As for `work_runner`.
     """
-    with ray_runs(cluster_of(Config())) as runs:
+    with joined_cluster() as runs:
         if not runs or not (capacity().nodes > 1 or gpus_elsewhere(device)):
             return None
         return computed(jobs, device, None, title, any_device=any_device, workspace=workspace)

@@ -121,7 +121,7 @@ def test_nodes_that_lack_files_of_the_runs_measure_what_reads_none(
     assert paths == [str(weights), str(photograph)]
     for seen in (True, False):
         answers = {"head": True, "worker": seen}
-        monkeypatch.setattr(elsewhere, "ray_runs", lambda _: contextlib.nullcontext(True))
+        monkeypatch.setattr(elsewhere, "joined_cluster", lambda: contextlib.nullcontext(True))
         monkeypatch.setattr(elsewhere, "capacity", lambda: Capacity((NodeKind(1.0, 0.0), NodeKind(1.0, 1.0))))
         monkeypatch.setattr(elsewhere, "on_every_node", lambda *_, answers=answers: answers)
         assert elsewhere.portable_tasks(plan, ()) == [*TASKS, *(["neighbours"] if seen else [])]
