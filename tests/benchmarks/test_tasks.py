@@ -1,6 +1,5 @@
 """CPU time and memory of every evaluation task on 100 rendered images, by UniVSE, which has numbers for nearly all."""
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -10,13 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.unit.asked import asked
+from tests.unit.asked import every_task
 from vse.config import override
-from vse.data.records import Split
-from vse.evaluation import tasks
 from vse.presets import preset
 from vse.stages import pipeline
-from vse.stages.measuring.options import SharedOptions
 from vse.stages.measuring.plan import plan_measure
 from vse.stages.measuring.stage import carry_out
 from vse.stages.train import run_training
@@ -26,26 +22,6 @@ from vse.workspace.layout import Workspace
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 MIB = 2**20
 MOST = 64  # MiB that a task may add, unless it trains probes: one block of scores, and what its libraries take
-
-
-def options_with_files(split: Split, folder: Path) -> tuple[tuple[str, ...], SharedOptions]:
-    """Every task; its files have one entry for each caption of the split."""
-    negatives = [{"filename": each.image, "caption": each.text, "negative_caption": "a sea"} for each in split.captions]
-    pairs = [
-        {"image_0": one.image, "image_1": other.image, "caption_0": one.text, "caption_1": other.text}
-        for one, other in zip(split.captions, reversed(split.captions), strict=True)
-        if one.image != other.image
-    ]
-    contents = {
-        "caption_pairs.files": dict(enumerate(negatives)),
-        "winoground.files": pairs,
-        "extended_positives.image_to_caption": {each.image: [each.id] for each in split.captions},
-        "extended_positives.caption_to_image": {each.id: [each.image] for each in split.captions},
-    }
-    files = {key: folder / f"{key}.json" for key in contents}
-    for key, content in contents.items():
-        files[key].write_text(json.dumps(content))
-    return asked(*tasks.names(), **{key.replace(".", "__"): str(file) for key, file in files.items()})
 
 
 def cost(work: Callable[[], object]) -> tuple[float, float]:
@@ -75,7 +51,7 @@ def test_cost_of_every_task(tmp_path: Path) -> None:
     config = override(preset("univse_small"), {"train.epochs": 1})
     run = run_training(config, workspace).folder
     split = pipeline.prepare(config, workspace).records.split("test")
-    names, options = options_with_files(split, tmp_path)
+    names, options = every_task(split, tmp_path)
     plan = plan_measure([run], workspace, names, options)  # captions and adversaries are parsed here
     carry_out(replace(plan, tasks={"retrieval": plan.tasks["retrieval"]}, missing={}), Folder.open(tmp_path / "warm"))
     print(f"\n{len(split.images)} images, {len(split.captions)} captions\n| task | CPU seconds | MiB |\n|---|---|---|")

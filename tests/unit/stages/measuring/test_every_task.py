@@ -1,6 +1,5 @@
 """Every task on a run of every family: it measures what it declares, or the table says what is lacking."""
 
-import json
 import math
 import pickle
 import re
@@ -12,12 +11,11 @@ import torch
 
 from tests.levels import slow_but
 from tests.tiny_towers import clip_changes
-from tests.unit.asked import asked, contrast
+from tests.unit.asked import contrast, every_task
 from vse import registry
 from vse.adversaries.univse.generate import WORDS
 from vse.adversaries.vsec.words import KINDS
 from vse.config import override
-from vse.data.records import Split
 from vse.evaluation import tasks
 from vse.evaluation.task import Context
 from vse.evaluation.tasks.attacks import PRINTED
@@ -26,7 +24,6 @@ from vse.presets import catalogue, preset
 from vse.report.terminal import lines
 from vse.stages import pipeline
 from vse.stages.measuring import stage
-from vse.stages.measuring.options import SharedOptions
 from vse.stages.measuring.plan import plan_measure
 from vse.stages.measuring.stage import MeasureWork, measure
 from vse.stages.train import run_training
@@ -95,33 +92,13 @@ def test_every_family_has_a_small_preset(tmp_path: Path) -> None:
         assert smallest(family, tmp_path)
 
 
-def every_task(split: Split, folder: Path) -> tuple[tuple[str, ...], SharedOptions]:
-    """(names, options) of every task on a split, with the files that they read in a folder."""
-    pairs = folder / "pairs.json"
-    rows = [{"filename": each.image, "caption": each.text, "negative_caption": "a sea"} for each in split.captions]
-    pairs.write_text(json.dumps(dict(enumerate(rows))))
-    twins, positives = folder / "twins.json", [folder / "of_images.json", folder / "of_captions.json"]
-    one, other = split.captions[0], split.captions[-1]
-    example = {"image_0": one.image, "image_1": other.image, "caption_0": one.text, "caption_1": other.text}
-    twins.write_text(json.dumps([example]))
-    positives[0].write_text(json.dumps({one.image: [one.id, other.id]}))
-    positives[1].write_text(json.dumps({one.id: [one.image, other.image]}))
-    files = {
-        "caption_pairs__files": (str(pairs),),
-        "winoground__files": (str(twins),),
-        "extended_positives__image_to_caption": str(positives[0]),
-        "extended_positives__caption_to_image": str(positives[1]),
-    }
-    return asked(*tasks.names(), **SMALL, **files)
-
-
 @pytest.mark.parametrize("family", slow_but(FAMILIES, "univse"))  # for which nearly every task has numbers
 def test_every_task_measures_what_it_declares_or_says_what_it_needs(
     place: Workspace, tmp_path: Path, family: str
 ) -> None:
     config = smallest(family, tmp_path / "towers")
     run = run_training(config, place).folder
-    options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
+    options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path, **SMALL)
     measured = measure([run], run.child("evaluation"), place, *options)
     assert list(measured.tasks) == list(tasks.names())
     lacking = {name: each.missing for name, each in measured.tasks.items() if each.missing}
@@ -146,7 +123,7 @@ def test_another_node_measures_the_same(place: Workspace, tmp_path: Path, monkey
     """It gets what the files of the tasks hold, not the files."""
     config = smallest("univse", tmp_path)
     run = run_training(config, place).folder
-    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
+    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path, **SMALL)
     here = measure([run], Folder.open(tmp_path / "here"), place, names, options)
     gone = list[str]()
 
@@ -178,7 +155,7 @@ def test_tasks_that_read_shared_scores_say_so(
     """A large split has these counted in shards."""
     config = smallest("univse", tmp_path)
     run = run_training(config, place).folder
-    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path)
+    names, options = every_task(pipeline.prepare(config, place).records.split("test"), tmp_path, **SMALL)
     plan = plan_measure([run], place, names, options)
     lone = {name: task for name, task in plan.tasks.items() if not task.sharded and not task.trains_probes}
     for shared in ("counters", "attacked", "own_scores"):
