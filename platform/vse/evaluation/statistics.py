@@ -198,8 +198,9 @@ def _replicates(sample: Sample, seed_weights: np.ndarray, draw: Callable[[int], 
     for which, hits in enumerate(sample.hits):
         counts = draw(which)[sample.images]
         queries = counts @ sample.queries
-        # a draw may miss all images that have queries; the term is then nothing rather than undefined
-        recalls = np.divide(counts @ hits, queries, out=np.zeros_like(queries), where=queries > 0)
+        # a draw may miss all images that a term has queries of: the term keeps its value, since zero would pull it down
+        kept = np.broadcast_to(hits.sum(0) / sample.queries.sum(0), queries.shape).copy()
+        recalls = np.divide(counts @ hits, queries, out=kept, where=queries > 0)
         total += 100 * recalls.sum(1) * seed_weights[:, which]
     return total
 

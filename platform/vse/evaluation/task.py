@@ -233,7 +233,8 @@ class Context:
 
         Args:
             metric: Its name.
-            fold: Number of the fold; 0 if there are none.
+            fold: Number of the fold, or of another part of the queries that weighs as much as each other part, such as
+                a category; 0 if there are none.
             units: What is drawn with replacement: ids of images, or queries such as "red circle".
             hits: (units,).
             queries: (units,).

@@ -4,22 +4,28 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from tests.unit.evaluation.contexts import context_of
+from tests.unit.evaluation.contexts import context_of, split_of
 from tests.unit.evaluation.test_own_pool import Cosine
 from vse.adversaries.caption_pairs import CaptionPair, Rewrite
 from vse.data.records import Records
 from vse.data.sources.karpathy import Karpathy
+from vse.evaluation.outcomes import pack, rows_of, unpack
 from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
+from vse.stages.measuring.stage import intervals_of
 from vse.storage.folder import Folder
 
 PAIR = CaptionPair("1.jpg", "a", "b", "finer")
 
 
-def accuracy(tmp_path, images, captions, negatives, image, categories, training=()):
-    """What the task measures of pairs whose codes are given; `training`: numbers of training images."""
+def accuracy(tmp_path, images, captions, negatives, image, categories, training=(), queries=None):
+    """What the task measures of pairs whose codes are given; `training`: numbers of training images.
+
+    `queries` receives what the task keeps of single images.
+    """
     rows = [
         {"filename": f"{k}.png", "caption": f"true {n}", "negative_caption": f"false {n}", "category": category}
         for n, (k, category) in enumerate(zip(image, categories, strict=True))
@@ -33,7 +39,10 @@ def accuracy(tmp_path, images, captions, negatives, image, categories, training=
     context.training_images = frozenset(each for each, k in position.items() if k in training)
     context.runs.encode_texts = lambda texts: {"code": torch.stack([codes[text] for text in texts])}
     context.runs.encode_images = lambda ids: {"code": images["code"][[position[each] for each in ids]]}
-    return CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
+    found = CaptionPairsTask(CaptionPairsTask.Config(files=(str(path),))).measure(context)
+    if queries is not None:
+        queries.extend(context.queries)
+    return found
 
 
 def test_accuracy_by_category_with_ties(tmp_path):
@@ -60,6 +69,28 @@ def test_categories_weigh_alike(tmp_path):
     captions, negatives = {"code": torch.ones(4, 1)}, {"code": torch.tensor([[0.0], [0.0], [0.0], [2.0]])}
     found = accuracy(tmp_path, images, captions, negatives, [0, 0, 0, 0], ["a", "a", "a", "b"])
     assert found["mean"] == pytest.approx(50.0)
+
+
+def test_the_mean_over_categories_has_an_interval(tmp_path):
+    """Images 0 to 39 have a pair of each category, and the other 40 another pair of the first."""
+    rng = np.random.default_rng(0)
+    image = np.array([*range(40), *range(40), *range(40, 80)])
+    right = rng.random(len(image)) < 0.7
+    images = {"code": torch.ones(80, 1)}
+    captions, negatives = ({"code": torch.tensor(each, dtype=torch.float32)[:, None]} for each in (right, ~right))
+    queries = []
+    categories = ["a"] * 40 + ["b"] * 40 + ["a"] * 40
+    found = accuracy(tmp_path, images, captions, negatives, image, categories, queries=queries)
+    outcomes = unpack(pack(rows_of(queries, split_of([0], 1), "test"), {}))[0]["test"]
+    low, high = intervals_of(CaptionPairsTask(), found, outcomes)["mean"]
+
+    def mean_of(drawn):
+        of_first = right[:40][drawn[drawn < 40]].sum() + right[80:][drawn[drawn >= 40] - 40].sum()
+        return 50 * (of_first / 80 + right[40:80][drawn[drawn < 40]].mean())
+
+    assert found["mean"] == pytest.approx(mean_of(np.arange(80)))
+    drawn = [mean_of(rng.integers(0, 80, 80)) for _ in range(4000)]
+    assert (low, high) == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=1.5)
 
 
 def test_finer_captions_keep_their_numbers_where_a_caption_is_left_out(tmp_path, monkeypatch):

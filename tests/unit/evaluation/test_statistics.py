@@ -203,6 +203,16 @@ def test_what_could_be_seen_is_seen_four_times_in_five():
     assert np.mean(seen) == pytest.approx(0.8, abs=0.04)
 
 
+def test_a_draw_without_any_query_of_a_term_keeps_its_value():
+    """One of 20 images has all queries of the second term, and 36 % of the draws miss it."""
+    queries = np.ones((20, 2))
+    queries[1:, 1] = 0
+    hits = queries * [0.0, 1.0]
+    found = bootstrap([(1.0, Sample(hits=hits[None], queries=queries, images="a"))])
+    assert found.estimate == 100
+    assert np.all(found.draws == 100)
+
+
 def test_a_metric_without_queries_is_refused():
     empty = Sample(hits=np.zeros((6, 300, 2)), queries=np.stack([np.ones(300), np.zeros(300)], 1), images="test")
     assert not empty.defined

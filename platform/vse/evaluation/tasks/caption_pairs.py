@@ -51,7 +51,7 @@ class CaptionPairsTask(Task):
     config: Config
     scope = Scope.DATA
     records_queries = True
-    revision = 3  # 2: a file name that several images share is none of theirs; 3: share of training images
+    revision = 4  # 2: a file name that several images share is none of theirs; 3: training images; 4: rows of the mean
 
     @cached_property
     def pairs(self) -> tuple[CaptionPair | Rewrite, ...]:
@@ -133,8 +133,10 @@ class CaptionPairsTask(Task):
             right[pair.category] += win
             wins.setdefault(pair.category, Counter())[image[pair.filename]] += win
             pairs.setdefault(pair.category, Counter())[image[pair.filename]] += 1
-        for name, each in pairs.items():
-            context.record_values(name, 0, tuple(each), [wins[name][unit] for unit in each], list(each.values()))
+        for number, (name, each) in enumerate(pairs.items()):
+            hits = [wins[name][unit] for unit in each]
+            context.record_values(name, 0, tuple(each), hits, list(each.values()))
+            context.record_values(MEAN.name, number, tuple(each), hits, list(each.values()))
         accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
         mean = sum(accuracy.values()) / max(len(accuracy), 1)
         return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share, TRAINING.name: of_training}
