@@ -51,8 +51,9 @@ class Rewrite:
     category: str
 
     def pair(self, captions: Sequence[str | None]) -> CaptionPair | None:
-        """It against the caption that it rewrites, out of all of its image; None if that is None, or if both have the
-        same words, whatever their punctuation.
+        """The pair of this caption and the one that it rewrites, given all captions of the image.
+
+        None if that caption is None, or if both have the same words, whatever their punctuation.
 
         Raises InputError if the image has no such caption.
         """

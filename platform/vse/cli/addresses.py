@@ -27,7 +27,7 @@ def check_addresses(options: Any, workspace: str, tracking: str | None, *, fores
         options: of the job, None if it has none.
         workspace: its path or address.
         tracking: MLflow's address as the user gave it, None for the default.
-        foresees: whether the workspace is checked too; a job itself finds out by writing.
+        foresees: whether the workspace is checked too, as in a dry run; a job fails when it first writes.
 
     Raises:
         InputError: an address is invalid, a file is missing, or a folder cannot be written to.

@@ -282,8 +282,10 @@ def enter_trial() -> None:
 
 
 def in_trial() -> bool:
-    """Whether it does. Then it asks Ray for no workers to make what it lacks: trials may hold all that these would wait
-    for."""
+    """Whether this process computes trials of a sweep.
+
+    Such a process requests no Ray workers for missing stages, because running trials may hold all resources.
+    """
     return _in_trial
 
 

@@ -75,7 +75,7 @@ def encode_examples(family: Family, examples: Examples) -> Codes:
 
 
 def _gathered(batches: Iterable[tuple[np.ndarray, Encoded]]) -> Encoded:
-    """Rows of all blocks at their places. Beside the result there are only the blocks, which are not padded yet."""
+    """Rows of all blocks in order. Apart from the result, memory holds only the blocks, which are not padded yet."""
     blocks = list(batches)
     assert blocks, "nothing to encode"
     places = [torch.from_numpy(rows) for rows, _ in blocks]

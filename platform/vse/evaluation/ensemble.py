@@ -24,7 +24,7 @@ class Ensemble:
 
     @property
     def pairwise(self) -> frozenset[str]:
-        """Those of its models (`Family.pairwise`)."""
+        """Names of the codes that any of its models scores pair by pair (`Family.pairwise`)."""
         return frozenset[str]().union(*(getattr(model, "pairwise", ()) for model in self.models))
 
     def score_parts(self, images: Encoded, captions: Encoded) -> dict[str, Tensor]:

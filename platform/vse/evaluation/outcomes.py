@@ -1,4 +1,4 @@
-"""What every query of an evaluation met, kept as a table, so that recalls over any images can be computed again.
+"""The outcome of every query of an evaluation as a table, from which recalls over any images can be computed.
 
 A row is one query of a task: an image that looks for its captions (`i2t`, `attack_object`, ...) or a caption that looks
 for its image (`t2i`), with the counts that make a rank (`metrics.Ranks`). Rows of an attack also have how many

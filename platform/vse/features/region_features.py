@@ -50,7 +50,7 @@ class RegionFeatures(StoredFeatures):
         if self.pooled:
             return super().channels(MAP) + NUMBERS * self.with_geometry
         if len(self.store.shape(output)) != 1:
-            raise InputError(f"data.geometry: goes with one vector of a region, not with the output {output!r}")
+            raise InputError(f"data.geometry=true: needs an output with one vector per region, not {output!r}")
         return super().channels(output) + NUMBERS
 
     def array(self, output: str, ids: tuple[str, ...], *, mapped: bool = True) -> np.ndarray:

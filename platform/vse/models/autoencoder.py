@@ -39,7 +39,7 @@ class DiscriminatorConfig:
         only="regularizer=adversary",
     )
     discriminator_every: int = knob(
-        1, "steps between updates of the discriminator; released code: 3 (ours)", low=1, only="regularizer=adversary"
+        1, "steps between updates of the discriminator (ours: 1; released code: 3)", low=1, only="regularizer=adversary"
     )
     discriminator_codes: str = knob(
         "raw",

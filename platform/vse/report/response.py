@@ -83,7 +83,7 @@ class ResponseResults:
         return None if self.best is None else self.points[self.best]
 
     def at_base(self) -> Point | None:
-        """The preset itself, if it was tried to its end."""
+        """The point of the preset itself, if it has finished with all seeds."""
         return next((p for p in self.complete if p.values == self.base), None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -139,7 +139,9 @@ def some_adversaries(adversaries: Adversaries) -> None:
         )
     if without:
         log.warning(
-            "split %s has no %s adversaries: the other attacks count", adversaries.split, " and no ".join(without)
+            "split %s has no %s adversaries; robustness is computed from the other attacks",
+            adversaries.split,
+            " and no ".join(without),
         )
 
 

@@ -247,8 +247,9 @@ def extract(
 
 
 def of_other_code(store: FeatureStore, backbone_config: ComponentConfig) -> str:
-    """One line if the backbone's file is not what it was when these features were made, else "": its `identity` tells
-    settings and weights apart, not what is edited in the code."""
+    """A warning if the backbone's code has changed since these features were extracted, otherwise "".
+
+    `identity` covers settings and weights, not edits of the code."""
     backbone, before = registry.build("backbone", backbone_config), store.manifest["made_by"].get("code")
     return _edited(backbone, store.folder) if before not in (None, code_of(backbone)) else ""
 

@@ -66,7 +66,7 @@ def records_to_train(config: RunConfig, *, parsed: bool = False, splits: Sequenc
     Args:
         config: of the run.
         parsed: whether captions are parsed for attacks.
-        splits: that are measured beside train and val.
+        splits: further splits that are measured, in addition to train and val.
 
     Raises:
         InputError: as the job does before it reads an image.

@@ -32,6 +32,6 @@ def photographs_and_maps(
             "data.regions=cropped"
         )
     if other := next((name for name in outputs if name not in (MAP, "pooled")), None):
-        raise InputError(f"data.regions=pooled: a mean of the map is no {other!r}; use model.image=pooled")
+        raise InputError(f"data.regions=pooled: has one mean vector per region, no {other!r}; use model.image=pooled")
     photographs = tuple(image for image in records.images if sides_of(image.id) is None)
     return Records(records.name, photographs, (), records.source), (MAP,)

@@ -133,7 +133,7 @@ def run_training(
             name_finished(workspace, folder, origin)
     else:
         if folder.is_locked():
-            log.warning("%s: another process holds its lock; waiting for that to end", name)
+            log.warning("%s: another process is training this run; waiting for it to finish", name)
         with folder.locked() as lease:  # workers take none, so that lost ones can be replaced
             if origin is not None:
                 keep_origin(folder, origin)

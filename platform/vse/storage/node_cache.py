@@ -208,7 +208,8 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
     if limit is not None and total + needed > limit and cache not in _too_small:
         _too_small.add(cache)
         log.warning(
-            "%s=%.3g: less than the %.3g GiB in use at the same time in %s; raise it to make files less often",
+            "%s=%.3g: less than the %.3g GiB that are in use at the same time in %s; raise it, so that "
+            "fewer files are copied again",
             LIMIT,
             limit / 2**30,
             (total + needed) / 2**30,
@@ -305,5 +306,5 @@ def _open(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | N
         return None
     except (ValueError, EOFError):
         pass
-    log.warning("%s: damaged; making it again", path)
+    log.warning("%s: damaged; recreating it", path)
     return None

@@ -39,7 +39,7 @@ def export_study(folder: Folder, file: Path) -> int:
     if not isinstance(definition, dict):
         raise InputError(f"{folder.address(DEFINITION)}: missing or damaged")
     if definition.get("kind") != "objective":
-        raise InputError(f"sweep={folder.name}: maximises no number; its page is its result")
+        raise InputError(f"sweep={folder.name}: has no objective to export; its page has the results")
     if file.exists():
         raise InputError(f"out={file}: exists; name another file, or remove it")
     front = definition["objective"] == "front"

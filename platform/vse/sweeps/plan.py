@@ -249,7 +249,7 @@ class SweepPlan(ABC):
 
     @property
     def draws(self) -> bool:
-        """Whether points are drawn while trials run, so that nobody knows how many a cap holds back."""
+        """Whether points are drawn while trials run, so that the number of points that a cap prevents is unknown."""
         return False
 
     def scheduler(self, call: SweepCall) -> Any:

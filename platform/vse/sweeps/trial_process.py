@@ -75,7 +75,7 @@ def _stages_reported() -> Generator[None]:
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
-    """The Tune function. Its result crosses the border of processes as JSON, so that no class of ours has to."""
+    """The function that Tune runs. It returns its result as JSON, so that Tune pickles none of our classes."""
     enter_trial()
     started = time.monotonic()
     where = {"node": ray.get_runtime_context().get_node_id(), "host": platform.node()}

@@ -59,7 +59,7 @@ class Pictures:
             return self.transform(picture) if key is None else self.augmentation(picture, self.transform, key)
         except (UnreadableImage, AddressError) as error:
             raise InputError(
-                f"image {image.id!r}: could be read when features were extracted, and now {error}; bring the file back"
+                f"image {image.id!r}: could be read when features were extracted, but now {error}; restore the file"
             ) from None
 
 

@@ -29,7 +29,7 @@ def test_geometry_follows_the_features(tmp_path: Path) -> None:
     found = features.array("pooled", (IDS[1], IDS[0]))
     np.testing.assert_array_equal(found[:, :3], rows[::-1])
     np.testing.assert_allclose(found[:, 3:], [[0.1, 0.2, 0.6, 0.4, 0.1], [0, 0, 1, 1, 1]], atol=1e-3)
-    with pytest.raises(InputError, match=r"data\.geometry: goes with one vector of a region"):
+    with pytest.raises(InputError, match=r"data\.geometry=true: needs an output with one vector per region"):
         features.channels("map")
 
 

@@ -219,7 +219,7 @@ def test_attacks_that_find_nothing_are_told_before_robustness_is_chosen_by(made,
         some_adversaries(made)
         assert not caplog.text
         some_adversaries(_less(made, "relation"))
-    assert "split test has no relation adversaries: the other attacks count" in caplog.text
+    assert "split test has no relation adversaries; robustness is computed from the other attacks" in caplog.text
     none = _less(made, *ATTACKS)
     with pytest.raises(InputError, match="split test: its captions have no object, attribute, relation that could be"):
         some_adversaries(none)

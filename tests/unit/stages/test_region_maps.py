@@ -70,7 +70,7 @@ def test_regions_go_with_their_photograph(tmp_path: Path) -> None:
             "data.regions=pooled: needs maps of whole pictures; use features.backbone.transform=scale or "
             "data.regions=cropped",
         ),
-        ({}, ("fc1",), "data.regions=pooled: a mean of the map is no 'fc1'; use model.image=pooled"),
+        ({}, ("fc1",), "data.regions=pooled: has one mean vector per region, no 'fc1'; use model.image=pooled"),
         (
             {"features.backbone": "arrays"},
             ("pooled",),

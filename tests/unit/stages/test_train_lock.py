@@ -89,7 +89,7 @@ def test_the_second_waits_and_finds_the_run_finished(
     _until(lambda: bool(said))
     waiting.join(0.5)
     assert waiting.is_alive()
-    assert said == [f"{folder.name}: another process holds its lock; waiting for that to end"]
+    assert said == [f"{folder.name}: another process is training this run; waiting for it to finish"]
     assert folder.child("checkpoints").names() == before
     (tmp_path / "go").touch()
     waiting.join(100)

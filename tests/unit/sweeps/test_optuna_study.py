@@ -113,7 +113,7 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "taken.db").write_text("something")
     with pytest.raises(InputError, match=r"taken\.db: exists"):
         export_study(folder, tmp_path / "taken.db")
-    with pytest.raises(InputError, match="maximises no number"):
+    with pytest.raises(InputError, match="has no objective to export"):
         export_study(sweep(tmp_path / "alpha", kind="alpha"), tmp_path / "study.db")
     folder.delete(DEFINITION)
     with pytest.raises(InputError, match="missing or damaged"):

@@ -63,5 +63,5 @@ def test_plain_squares_are_those_of_extraction(pictures):
 
 def test_an_image_that_is_gone_is_named(pictures, tmp_path):
     (tmp_path / "5.png").unlink()
-    with pytest.raises(InputError, match=r"image 'image 5': could be read .* file is missing; bring the file back"):
+    with pytest.raises(InputError, match=r"image 'image 5': could be read .* file is missing; restore the file"):
         PixelBatches(pictures, 3)(torch.arange(7), 0)

@@ -1,4 +1,4 @@
-"""UniVSE's attacks for data without known truth: only words that are visibly false are put in.
+"""UniVSE's attacks for data without ground truth: only words that are visibly false are inserted.
 
 B.2 draws any irrelevant word. On photographs, half of the attributes so drawn are true or cannot be told ("a lone dog",
 "black water"), and nouns appended to a subject leave its verb behind. Here attributes contradict the one that they
@@ -35,7 +35,7 @@ KIND_OF = {word: kind for kind, words in SHARED.attribute_kinds.items() for word
 
 
 class CarefulPool:
-    """What of a pool may be put into captions whose truth nobody knows."""
+    """The words of a pool that may be inserted into captions of data without ground truth."""
 
     def __init__(self, pool: Pool, known: Knowledge | None = None) -> None:
         self.known = known if known is not None else knowledge()

@@ -68,11 +68,11 @@ class Relatedness:
         return noun in LISTS.enclosed or any(self._lexicon.is_a(noun, kind, senses=2) for kind in LISTS.enclosures)
 
     def has_front(self, noun: str) -> bool:
-        """Whether the noun names something with a front of its own: "behind a boat" is not said from the camera."""
+        """Whether the noun has a front of its own, so that "behind a boat" does not depend on the viewpoint."""
         return self.is_person(noun) or any(self._lexicon.is_a(noun, kind) for kind in ("vehicle", "animal"))
 
     def is_worn(self, noun: str) -> bool:
-        """Whether the noun is clothing or a part of a body: what is in it or on it is so in a way of its own."""
+        """Whether the noun is clothing or a part of the body, for which "in" and "on" have other meanings."""
         if noun not in self._worn:
             self._worn[noun] = self._is_personal(noun) and not self._lexicon.is_a(noun, "bag")
         return self._worn[noun]

@@ -206,7 +206,7 @@ class UnifiedRetrievalTask(Task):
         if not any(isinstance(family, EncodesComponents) for family in runs.families):
             return {}
         if "val" not in runs.records.split_names:
-            log.warning("unified_retrieval: no validation split to choose between φ and ψ by; φ reads the queries")
+            log.warning("unified_retrieval: no validation split to choose between φ and ψ on; φ encodes the queries")
             return dict.fromkeys(CHOSEN, True)
         part = runs.records.split("val")
         captions = [each for _, each in runs.parsed([caption.text for caption in part.captions])]
@@ -222,7 +222,7 @@ class UnifiedRetrievalTask(Task):
             )
             chosen[kind] = by_phi >= by_psi
             log.info(
-                "unified_retrieval: %s are read by %s (mAP on the validation split %.1f by φ, %.1f by ψ)",
+                "unified_retrieval: %s are encoded by %s (mAP on the validation split %.1f by φ, %.1f by ψ)",
                 TITLES[kind],
                 PHI if chosen[kind] else PSI,
                 100 * by_phi,

@@ -52,7 +52,7 @@ def user_paths(plan: MeasurePlan) -> Iterator[str]:
 
 
 def every_node_sees(paths: tuple[str, ...]) -> bool:
-    """Whether every node of the cluster that this process belongs to sees these paths; so do none and one."""
+    """Whether every node of the cluster sees these paths; True without paths, or with fewer than two nodes."""
     if not paths:
         return True
     with joined_cluster() as runs:
