@@ -300,6 +300,8 @@ class Task(ABC):
         not_empty: Keys of lists of which an empty one would leave nothing to measure, so that it is refused.
         scope: What `measure` gets at once.
         parsed: Whether `measure` reads parses of captions, so that they are made for every family.
+        reads_boxes: Whether its numbers depend on annotated boxes.
+        reads_training: Whether they depend on the training captions, such as through a vocabulary.
         records_queries: Whether `measure` records what single queries met, for intervals and `jobs/compare.py`.
         config_in_names: Whether the names of its metrics say all that `config` changes, such as kinds of words, so that
             numbers of one name under two configurations are the same numbers.
@@ -315,6 +317,8 @@ class Task(ABC):
     not_empty: ClassVar[tuple[str, ...]] = ()
     scope: ClassVar[Scope] = Scope.PROTOCOL
     parsed: ClassVar[bool] = False
+    reads_boxes: ClassVar[bool] = False
+    reads_training: ClassVar[bool] = False
     records_queries: ClassVar[bool] = False
     config_in_names: ClassVar[bool] = False
     portable: ClassVar[bool] = False

@@ -7,7 +7,7 @@ images and, if systems have several seeds, over seeds (`evaluation.statistics`).
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -241,7 +241,9 @@ def compare(
         for system, each in zip(systems, trained, strict=True):
             if any(one.images != first.images for one in each):
                 raise InputError(f"runs: {system.label} and {systems[0].label} have other images in {split}")
-        if found := _lines({key: _samples(systems, trained, split, key.metric) for key in keys[split]}):
+        samples = {key: _samples(systems, trained, split, key.metric) for key in keys[split]}
+        notes = [*notes, *_uneven(systems, samples, split)]
+        if found := _lines(samples):
             drawn = max(len(units) for line in found for units, _, _ in first.terms(line.metric))
             sizes[split], lines[split] = (len(first.images) or drawn, first.num_captions), found
     if not lines:
@@ -275,6 +277,8 @@ def _samples(
             raise InputError(
                 f"runs: {system.label} and {systems[0].label} have different queries for {metric.name} in {split}"
             )
+        if any(not np.array_equal(each[0][2], one[2]) for each in zip(*of_seeds, strict=True) for one in each):
+            raise InputError(f"runs: seeds of {system.label} have different queries for {metric.name} in {split}")
         samples.append(
             [
                 Sample(
@@ -286,6 +290,21 @@ def _samples(
             ]
         )
     return samples
+
+
+def _uneven(
+    systems: Sequence[System], samples: Mapping[MetricKey, Sequence[Sequence[Sample]]], split: str
+) -> Iterator[str]:
+    """A note for each group of metrics of which systems have different numbers of queries: a task may leave out what a
+    system cannot read, such as a text with an unknown word."""
+    noted = set[tuple[str, str]]()
+    for key, each in samples.items():
+        counts = [sum(float(sample.queries.sum()) for sample in system) for system in each]
+        group = key.metric.group or key.metric.heading
+        if len(set(counts)) > 1 and (key.task, group) not in noted:
+            noted.add((key.task, group))
+            numbers = ", ".join(f"{system.label} {count:,.0f}" for system, count in zip(systems, counts, strict=True))
+            yield f"{split}, {group}: systems have different numbers of queries ({numbers})"
 
 
 def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[MetricDifferences, ...]:

@@ -1,5 +1,8 @@
 """Every task: its metrics are declared once each, and its help is a line."""
 
+import inspect
+import re
+import sys
 from typing import Any
 
 import pytest
@@ -21,6 +24,15 @@ def test_metrics_are_declared_once_and_have_what_tables_need(name: str) -> None:
     assert all(metric.heading and metric.decimals >= 0 for metric in metrics)
     assert all(set(metric.terms) <= declared for metric in metrics)
     assert len({(metric.group, metric.heading) for metric in metrics}) == len(metrics)
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_a_task_reads_of_the_data_is_declared(name: str) -> None:
+    """Numbers of two runs stand in one table only if what was declared is the same."""
+    measures = task(name)
+    code = inspect.getsource(sys.modules[measures.__module__])
+    assert measures.reads_boxes == ("records.boxes" in code)
+    assert measures.reads_training == bool(re.search(r"""records\.split\((TRAIN|"train")\)""", code))
 
 
 def test_help_has_a_line_for_each_task() -> None:

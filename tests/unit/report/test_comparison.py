@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.report.comparisons import IMAGES, keys, made_up, outcomes, run
 from vse.errors import InputError
-from vse.evaluation.outcomes import Outcomes
+from vse.evaluation.metrics import Metric
+from vse.evaluation.outcomes import ByUnit, Outcomes
 from vse.evaluation.statistics import Sample, bootstrap
 from vse.report.comparison import (
     ABSENT,
@@ -21,6 +22,7 @@ from vse.report.comparison import (
     with_same_seeds,
 )
 from vse.report.comparison_build import CompareOptions, arranged
+from vse.report.measured import MetricKey
 from vse.workspace.layout import Workspace
 
 KEYS = keys(outcomes(0.3).table)
@@ -170,6 +172,30 @@ def test_other_images_are_refused():
     systems = systems_of([run("a"), run("b", optim__lr=0.5)])
     with pytest.raises(InputError, match="b and a have other images in test"):
         compare(systems, found, KEYS)
+
+
+def asked_of(*queries):
+    """Outcomes of one metric of units a, b and c with these numbers of queries, half of them right."""
+    numbers = np.array(queries, float)[:, None]
+    return {"test": Outcomes(by_unit={"mass": ByUnit(("a", "b", "c"), numbers / 2, numbers)})}
+
+
+MASS = {"test": [MetricKey("grounding", "test", Metric(name="mass", heading="mass inside", group="nouns"))]}
+
+
+def test_different_numbers_of_queries_are_noted():
+    systems = systems_of([run("a", known_as="scan"), run("b", known_as="univse", model__dim=128)])
+    found = compare(systems, {"a": asked_of(2, 1, 4), "b": asked_of(2, 3, 4)}, MASS, notes=["first"])
+    assert found.notes == ("first", "test, nouns: systems have different numbers of queries (scan 7, univse 9)")
+    assert compare(systems, {"a": asked_of(2, 1, 4), "b": asked_of(2, 1, 4)}, MASS).notes == ()
+
+
+def test_seeds_with_different_numbers_of_queries_are_refused():
+    """The counts of the first seed would divide the hits of the others."""
+    runs = [run("a", 0), run("b", 1), run("c", 0, model__dim=128), run("d", 1, model__dim=128)]
+    found = {each.name: asked_of(2, 1, 4 + (each.name == "b")) for each in runs}
+    with pytest.raises(InputError, match="seeds of a have different queries for mass in test"):
+        compare(systems_of(runs), found, MASS)
 
 
 def test_a_name_that_no_folder_can_have_is_refused_before_runs_are_read(tmp_path):

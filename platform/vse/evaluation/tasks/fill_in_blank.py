@@ -47,6 +47,7 @@ class FillInBlankTask(ProbeTask):
         min_count: int = knob(4, "occurrences in the training captions that a word of the vocabulary needs", low=1)
 
     config: Config
+    reads_training = True
     name = "fill_in_blank"
     revision = 2  # 2: an answer without a vector is wrong also where fewer than k words have one
     _shown: Sequence[ShownImage] = ()

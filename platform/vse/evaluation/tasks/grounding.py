@@ -55,6 +55,7 @@ class GroundingTask(Task):
         text: str = knob("", "word, pair, triple or other text to draw a map of")
 
     config: Config
+    reads_boxes = True
     needs = (ONE_RUN, REGIONS, BOXES)
     records_queries = True
 

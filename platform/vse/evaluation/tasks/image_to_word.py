@@ -53,6 +53,7 @@ class ImageToWordTask(ProbeTask):
         concrete: bool = knob(True, "objects are concrete nouns only (VSE-C, section 3.2)")
 
     config: Config
+    reads_training = True
     name = "image_to_word"
     revision = 3  # 3: objects occur in training captions too, and have the vector of their commonest form there
     _shown: Sequence[ShownImage] = ()

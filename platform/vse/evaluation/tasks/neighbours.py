@@ -68,6 +68,7 @@ class NeighboursTask(Task):
         )
 
     config: Config
+    reads_boxes = True
     parsed = True
     records_queries = True
 

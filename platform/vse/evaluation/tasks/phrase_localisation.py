@@ -30,6 +30,7 @@ class PhraseLocalisationTask(Task):
     """Recall of the box of a phrase among the region proposals of its photograph, with the upper bound they allow."""
 
     needs = (REGIONS,)
+    reads_boxes = True
     scope = Scope.SPLIT
     records_queries = True
 

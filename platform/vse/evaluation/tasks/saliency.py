@@ -83,6 +83,7 @@ class SaliencyTask(Task):
         )
 
     config: Config
+    reads_boxes = True
     needs = (ONE_RUN, SALIENT, BY_VECTORS)
     parsed = True
     records_queries = True

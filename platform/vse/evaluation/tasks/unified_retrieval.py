@@ -77,6 +77,8 @@ class UnifiedRetrievalTask(Task):
         least: int = knob(3, "relevant images that a pair or a triple needs to be a query (B.3)", low=1)
 
     config: Config
+    reads_boxes = True
+    reads_training = True
     parsed = True
     records_queries = True
 

@@ -50,6 +50,7 @@ class ZeroShotTask(Task):
         templates: tuple[str, ...] = knob(("a photo of a {}.",), "sentences with {} in place of the name of a class")
 
     config: Config
+    reads_boxes = True
     records_queries = True
 
     @cached_property

@@ -1,7 +1,7 @@
 """What measuring runs will take: runs, splits, adversaries and tasks, before anything is encoded."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from vse.data.records import Records, Split
 from vse.errors import InputError
 from vse.evaluation import tasks
 from vse.evaluation.protocol import Protocol, complete_images
-from vse.evaluation.task import BOXES, Scope, Task
+from vse.evaluation.task import Scope, Task
 from vse.evaluation.tasks.attacks import UNIVSE
 from vse.evaluation.tasks.contrast import VSEC
 from vse.stages import pipeline
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 REVISION = 7  # of what tasks have in common; 7: intervals, and adversaries of the measurement
 
-PARSES = "parses"  # among fingerprints
+PARSES, BOXES, TRAINING = "parses", "boxes", "training"  # among fingerprints
 
 Kind = tuple[str, str]
 """A kind of adversaries and a kind of words."""
@@ -98,24 +98,21 @@ class MeasurePlan:
     @property
     def fingerprints(self) -> dict[str, str]:
         """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
-        every split, of the texts that attack it by kind, and of parses that tasks read the truth from."""
-        return self._fingerprints(self.adversaries, any(task.parsed for task in self.tasks.values()))
+        every split, of the texts that attack it by kind, and of what else tasks take queries or truths from."""
+        return self._fingerprints(self.adversaries, self.tasks.values())
 
     def fingerprints_of(self, name: str) -> dict[str, str]:
         """Those that the outcomes of a task depend on."""
-        return self._fingerprints(self._of(self.tasks[name]), self.tasks[name].parsed)
+        return self._fingerprints(self._of(self.tasks[name]), [self.tasks[name]])
 
     def met(self, name: str) -> dict[str, dict[str, str]]:
         """By label of a task's numbers, fingerprints of what they are of: images and captions, adversaries by kind, and
         what else candidates depend on. Numbers stand in one table only if they agree in all that both have."""
-        task, prints, records = self.tasks[name], self.fingerprints_of(name), self.members.records
+        task, prints = self.tasks[name], self.fingerprints_of(name)
         more = {"content": fingerprint([task.content(), None if task.config_in_names else task.config])}
-        if BOXES in task.needs:
-            more["boxes"] = fingerprint(records.boxes)
-        if task.parsed:
-            more["parses"] = self._parses
+        more |= self._further([task])
         if task.scope is Scope.DATA:
-            return {label_of(task, "", self.options): {"records": records.fingerprint, **more}}
+            return {label_of(task, "", self.options): {"records": self.members.records.fingerprint, **more}}
         return {
             label_of(task, part.name, self.options): {
                 **{key: digits for key, digits in prints.items() if key.split("/")[0] == part.name},
@@ -137,10 +134,22 @@ class MeasurePlan:
         parses = (each.material.parses for each in self.members.each)
         return fingerprint(sorted({each.fingerprint for each in parses if each is not None}))
 
+    def _further(self, tasks: Iterable[Task]) -> dict[str, str]:
+        """Fingerprints of what tasks read besides the images, captions and adversaries of the measured splits."""
+        records, prints, tasks = self.members.records, dict[str, str](), [*tasks]
+        if any(task.parsed for task in tasks):
+            prints[PARSES] = self._parses
+        if any(task.reads_boxes for task in tasks):
+            prints[BOXES] = fingerprint(records.boxes)
+        if any(task.reads_training for task in tasks):
+            train = records.split("train").captions if "train" in records.split_names else ()
+            prints[TRAINING] = fingerprint([[each.image, each.text] for each in train])
+        return prints
+
     def _fingerprints(
-        self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]], parsed: bool
+        self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]], tasks: Iterable[Task]
     ) -> dict[str, str]:
-        prints = {PARSES: self._parses} if parsed else {}
+        prints = self._further(tasks)
         for part in self.parts:
             rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
             prints[part.name] = fingerprint(rows)

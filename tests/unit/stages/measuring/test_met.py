@@ -10,7 +10,7 @@ from tests.unit.asked import asked
 from vse.errors import InputError
 from vse.report import comparison_build
 from vse.report.measured import alike, run_met
-from vse.stages.measuring.plan import PARSES, plan_measure
+from vse.stages.measuring.plan import BOXES, PARSES, TRAINING, plan_measure
 from vse.stages.measuring.stage import measure_run
 
 pytestmark = pytest.mark.seconds
@@ -72,6 +72,46 @@ def test_truths_of_two_parsers_are_two(place, univse):
     differing = {key for key, digits in one.fingerprints.items() if other.fingerprints[key] != digits}
     assert differing == {PARSES}
     assert PARSES not in plan_measure([univse], place, *asked("retrieval")).fingerprints
+
+
+def of_records(plan, **changes):
+    """A plan on records of which these parts are others."""
+    (member,) = plan.members.each
+    material = dataclasses.replace(member.material, records=dataclasses.replace(member.material.records, **changes))
+    member = dataclasses.replace(member, material=material)
+    return dataclasses.replace(plan, members=dataclasses.replace(plan.members, each=(member,)))
+
+
+@pytest.mark.parametrize("task", ["unified_retrieval", *slow(["neighbours", "saliency", "zero_shot"])])
+def test_truths_of_two_annotations_are_two(place, univse, task):
+    plan = plan_measure([univse], place, *asked("retrieval", task))
+    other = of_records(plan, boxes={})
+    assert not together(*(each.met(task)["test"] for each in (plan, other)))
+    assert together(*(each.met("retrieval")["test"] for each in (plan, other)))
+    assert {key for key, digits in plan.fingerprints.items() if other.fingerprints[key] != digits} == {BOXES}
+
+
+@pytest.mark.parametrize("task", ["unified_retrieval", *slow(["image_to_word", "fill_in_blank"])])
+def test_training_captions_that_decide_queries_keep_numbers_apart(place, univse, task):
+    plan = plan_measure([univse], place, *asked("retrieval", task))
+    captions, train = plan.members.records.captions, set(plan.members.records.split("train").captions)
+    first = next(k for k, each in enumerate(captions) if each in train)
+    other = of_records(plan, captions=(*captions[:first], *captions[first + 1 :]))
+    assert not together(*(each.met(task)["test"] for each in (plan, other)))
+    assert together(*(each.met("retrieval")["test"] for each in (plan, other)))
+    assert {key for key, digits in plan.fingerprints.items() if other.fingerprints[key] != digits} == {TRAINING}
+
+
+def test_runs_with_other_boxes_are_not_compared(place, univse, vsepp, monkeypatch):
+    def planned(runs, *given):
+        plan = plan_measure(runs, *given)
+        return of_records(plan, boxes={}) if runs[0].name == vsepp.name else plan
+
+    monkeypatch.setattr(comparison_build, "plan_measure", planned)
+    runs = [comparison_build.compared_run(run, place) for run in (univse, vsepp)]
+    line = rf"^runs=.*: {univse.name} and {vsepp.name} have other annotated boxes, which .* tasks=unified_retrieval$"
+    with pytest.raises(InputError, match=line):
+        comparison_build.measured_alike(runs, place, *asked("retrieval", "unified_retrieval"))
 
 
 def test_runs_of_two_parsers_are_not_compared(place, univse, vsepp, monkeypatch):
