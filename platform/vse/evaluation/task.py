@@ -112,8 +112,7 @@ class Context:
         protocol: Which images and captions of the split are taken, in how many folds.
         adversaries: By kind and words, those of the captions that the protocol takes.
         whole: Whether the codes are of the whole split, whatever the protocol takes.
-        training_images: Ids of the images that a run was trained on. Empty for other data than the runs' own, and for
-            tasks of a split.
+        training_images: Ids of the images that a run was trained on. Empty for tasks of a split.
     """
 
     def __init__(

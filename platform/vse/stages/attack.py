@@ -8,6 +8,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from vse.adversaries.univse.generate import Adversary, Truth
 from vse.adversaries.vsec.candidates import REVISION, Generator, Rules, by_image, contrast_identity
 from vse.adversaries.vsec.evaluation_sets import evaluation_set, report, set_paradigms
 from vse.adversaries.vsec.lists import LISTS
-from vse.adversaries.vsec.words import ContrastWords
+from vse.adversaries.vsec.words import Contrast, ContrastWords
 from vse.adversaries.word_lists import SHARED
 from vse.config import fingerprint
 from vse.data.records import Split
@@ -30,7 +31,7 @@ from vse.storage.damage import remove_damaged
 from vse.storage.folder import Folder
 from vse.storage.node_cache import read_committed
 from vse.text.corpus import Language
-from vse.text.lexicon.compact import knowledge
+from vse.text.lexicon.compact import Knowledge, knowledge
 from vse.text.parsed_caption import ParsedCaption
 from vse.text.vocabulary import build_vocabulary
 from vse.training.config import RunConfig
@@ -176,13 +177,25 @@ def contrast_split(
     assert material.parses is not None, "attacks need the parses of the captions"
     rules = rules or dataclasses.replace(config.text.contrast, paradigms=tuple(CONTRAST_ATTACKS))
     records, parses = material.records, material.parses
-    lexicon = knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
     counted, of_counted = material.counted
-    pairs = ((of_counted.parse(c.text), of_counted.components(c.text)) for c in counted)
-    chosen = ContrastWords(pairs, rules, lexicon).of(words)
     vocabulary = build_vocabulary([c.text for c in counted], config.text.min_count)
-    key = [records.fingerprint, parses.fingerprint, chosen.fingerprint, lexicon.fingerprint, split, seed]
-    key.append(vocabulary.fingerprint)
+
+    @cache
+    def lexicon() -> Knowledge:
+        return knowledge(rules.lexicon, rules.concreteness, rules.concrete_share)
+
+    @cache
+    def chosen() -> Contrast:
+        pairs = ((of_counted.parse(c.text), of_counted.components(c.text)) for c in counted)
+        return ContrastWords(pairs, rules, lexicon()).of(words)
+
+    # asked of the driver: a node that reads the set need not have the files of the lexicon
+    source = [rules, words, of_counted.fingerprint, fingerprint([c.text for c in counted])]
+    prints = [
+        workspace.external.ask(["contrast words", *source], lambda: chosen().fingerprint),
+        workspace.external.ask(["lexicon", *source], lambda: lexicon().fingerprint),
+    ]
+    key = [records.fingerprint, parses.fingerprint, *prints, split, seed, vocabulary.fingerprint]
     part, which = _part(material, split, images)
     key += which
     digits = fingerprint(["contrast set", REVISION, rules, contrast_identity(rules), *key])
@@ -193,7 +206,7 @@ def contrast_split(
         made = tuple(
             evaluation_set(
                 by_image(captions),
-                Generator(chosen, lexicon, rules),
+                Generator(chosen(), lexicon(), rules),
                 seed=seed,
                 split=split,
                 is_true=_judge(config, material),

@@ -54,7 +54,7 @@ class WinogroundTask(Task):
     config: Config
     scope = Scope.DATA
     records_queries = True
-    revision = 2  # 2: share of training images
+    revision = 3  # 2: share of training images; 3: in other data too
 
     @cached_property
     def examples(self) -> tuple[tuple[CaptionPair, CaptionPair], ...]:

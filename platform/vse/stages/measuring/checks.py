@@ -20,6 +20,7 @@ from vse.stages.measuring.other_data import (
     keys_of,
     on_other_data,
     rename_keys,
+    seen_in_training,
     warn_of_training_images,
     words_of,
 )
@@ -105,7 +106,8 @@ def check_measure(
             sizes.setdefault(name, size)
     if options.on and not workspace.external.given:
         for trained, config, described in zip(loaded, configs, records, strict=True):
-            warn_of_training_images(trained.config, config, described, options.splits, describe)
+            seen = seen_in_training(trained.config, config, described, describe)
+            warn_of_training_images(seen, described, options.splits)
     subject = Subject(
         grid=lambda: _one_view(configs[0]),
         pictures=lambda: _transform(configs[0]) is not None,

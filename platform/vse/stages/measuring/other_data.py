@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 
 from vse import registry
@@ -53,27 +53,37 @@ def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
     return other
 
 
-def warn_of_training_images(
-    own: RunConfig, config: RunConfig, records: Records, splits: Sequence[str], describe: Callable[[RunConfig], Records]
-) -> None:
-    """Log a line if images that are measured are files of the run's own training images, as those of another fold.
+def seen_in_training(
+    own: RunConfig, config: RunConfig, records: Records, describe: Callable[[RunConfig], Records]
+) -> frozenset[str]:
+    """Ids of the images of other data that are files of a run's training images, as those of another fold.
 
     Args:
         own: The run's configuration.
         config: The same with the data that are measured.
         records: These data.
-        splits: Those that are measured.
         describe: Gives the records of a configuration's data.
     """
     try:
         root, own_root = (registry.build("source", each.data).image_root for each in (config, own))
         trained_on = describe(own).split("train").images if root and own_root else ()
     except InputError:  # the run's own files are no longer where they were
-        return
-    seen = {_file_of(image.uri, own_root) for image in trained_on}
+        return frozenset()
+    files = {_file_of(image.uri, own_root) for image in trained_on}
+    return frozenset(image.id for image in records.images if files and _file_of(image.uri, root) in files)
+
+
+def warn_of_training_images(seen: Collection[str], records: Records, splits: Sequence[str]) -> None:
+    """Log a line for each measured split with training images of the run.
+
+    Args:
+        seen: Ids of these images.
+        records: The data that are measured.
+        splits: Those that are measured.
+    """
     for split in dict.fromkeys(splits):
         images = records.split(split).images
-        if number := sum(_file_of(image.uri, root) in seen for image in images):
+        if number := sum(image.id in seen for image in images):
             log.warning(
                 "measure.on: %d of %d images of split %s are training images of the run; scores of these say little "
                 "about new images",

@@ -22,6 +22,7 @@ class MeasureRequest:
         external: `external.answers` of the driver's workspace.
         tasks: By name, as the driver made them: they hold what their files say.
         options: How to measure.
+        weights: Fingerprints of those of the runs.
     """
 
     runs: tuple[str, ...]
@@ -29,11 +30,13 @@ class MeasureRequest:
     external: Mapping[str, str]
     tasks: Mapping[str, Task]
     options: SharedOptions
+    weights: tuple[str, ...] = ()
 
     @cached_property
     def digits(self) -> str:
         """Identifies the request within the processes of a job."""
-        return fingerprint([self.runs, self.workspace, [*self.tasks], shared_options(self.options)])
+        tasks = [[name, task.config, task.content()] for name, task in self.tasks.items()]
+        return fingerprint([self.runs, self.weights, self.workspace, tasks, shared_options(self.options)])
 
     def plan(self) -> MeasurePlan:
         """The measurement, on the CPU."""
@@ -52,4 +55,5 @@ def request_of(plan: MeasurePlan, tasks: Sequence[str] = ()) -> MeasureRequest:
     workspace = plan.members.workspace
     attacking = [name for name, task in plan.tasks.items() if task.adversaries]
     requested = {name: plan.tasks.get(name) or plan.options.task(name) for name in tasks or attacking or ["retrieval"]}
-    return MeasureRequest(plan.runs, workspace.root.uri, workspace.external.answers, requested, plan.options)
+    weights = tuple(member.trained.weights for member in plan.members.each)
+    return MeasureRequest(plan.runs, workspace.root.uri, workspace.external.answers, requested, plan.options, weights)

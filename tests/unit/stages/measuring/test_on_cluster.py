@@ -20,9 +20,11 @@ from vse.report.comparison_build import measured_alike
 from vse.stages.measuring import elsewhere, stage, work_ray
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
+from vse.stages.measuring.request import MeasureRequest, request_of
 from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.storage.folder import Folder
+from vse.text.lexicon.compact import knowledge, read_compact
 from vse.workspace.layout import Workspace
 
 pytestmark = pytest.mark.seconds
@@ -186,3 +188,25 @@ def test_one_node_without_gpus_measures_in_its_own_process(
     monkeypatch.setattr(work_ray, "run_with_ray", lambda *_: pytest.fail("a task for nothing"))
     with runtime.running_ray(runtime.Config(address="local", cpus=2, gpus=0, store_mib=100)):
         assert measured(runs[0], workspace, tmp_path) == expected
+
+
+def test_another_node_needs_no_file_of_the_lexicon(runs, workspace, tmp_path):
+    """What the driver read of it decides which adversaries these are; the node reads them from the workspace."""
+    scores = tmp_path / "scores.tsv"
+    nouns = read_compact().lexicon.words
+    scores.write_text("".join(f"{noun}\t{place % 97}\n" for place, noun in enumerate(nouns)))
+    rules = {"adversaries.contrast.concreteness": str(scores), "adversaries.contrast.concrete_share": 0.9}
+    plan = plan_measure([runs[0]], workspace, ["contrast"], override(options(), rules))
+    request: MeasureRequest = pickle.loads(pickle.dumps(request_of(plan)))
+    scores.unlink()
+    knowledge.cache_clear()
+    assert request.plan().fingerprints == plan.fingerprints
+
+
+def test_requests_of_other_tasks_or_weights_are_others(runs, workspace):
+    shared, published = (
+        request_of(plan_measure([runs[0]], workspace, ["attacks"], override(options(), {"attacks.words": words})))
+        for words in ("shared", "published")
+    )
+    assert shared.digits != published.digits
+    assert replace(shared, weights=("0123",)).digits != shared.digits

@@ -1,6 +1,7 @@
 """Runs measured on data they never saw, in the words that they know."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from vse.errors import InputError
 from vse.evaluation.protocol import PUBLISHED
 from vse.presets import preset
 from vse.report.measured import keyed, run_metrics
+from vse.stages import pipeline
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
@@ -187,13 +189,18 @@ def test_training_images_are_recognised_by_their_files(tmp_path, place, caplog, 
     assert not [text for text in caplog.messages if " are training images " in text]
 
 
+def folded(tmp_path):
+    """A small run on the second of four folds of a few photographs, which are written."""
+    photographs.write(tmp_path / "tiny")
+    keys = {"root": str(tmp_path / "tiny"), "file": "captions.csv", "folds": 4, "held_out": "test", "fold": 1}
+    changes = {f"data.{key}": value for key, value in keys.items()} | {"train.epochs": 1}
+    small = {"features.backbone": "small", "model.dim": 16}
+    return override(preset("vsepp_tiny"), {"data": "table", **changes, **small})
+
+
 def test_images_that_a_run_was_trained_on_are_counted(tmp_path, place, caplog):
     """Those of another fold of the same photographs."""
-    photographs.write(tmp_path / "tiny")
-    keys = {"root": str(tmp_path / "tiny"), "file": "captions.csv", "folds": 4, "held_out": "test"}
-    changes = {f"data.{key}": value for key, value in keys.items()} | {"data.fold": 1, "train.epochs": 1}
-    small = {"features.backbone": "small", "model.dim": 16}
-    run = run_training(override(preset("vsepp_tiny"), {"data": "table", **changes, **small}), place).folder
+    run = run_training(folded(tmp_path), place).folder
     for fold, line in (("1", []), ("0", ["measure.on: 4 of 4 images of split test are training images of the run; "])):
         on = (f"path={tmp_path}/tiny/captions.csv", "folds=4", "held_out=test", f"fold={fold}")
         names, options = asked("retrieval", on=on)
@@ -201,3 +208,18 @@ def test_images_that_a_run_was_trained_on_are_counted(tmp_path, place, caplog):
         list(foresee_measure([run], place, names, options))
         found = [text for text in caplog.messages if text.startswith("measure.on")]
         assert [text.startswith(start) for text, start in zip(found, line, strict=True)] == [True] * len(line)
+
+
+def test_pairs_of_other_data_on_training_images_are_counted(tmp_path, place, caplog):
+    """Pairs of all splits count, whichever splits are measured."""
+    config = folded(tmp_path)
+    run, records = run_training(config, place).folder, pipeline.describe(config, place)
+    images = [*records.split("train").images[:3], records.split("test").images[0]]
+    rows = [{"filename": each.uri, "caption": "a dog", "negative_caption": "a cat"} for each in images]
+    (tmp_path / "pairs.json").write_text(json.dumps(rows))
+    on = (f"path={tmp_path}/tiny/captions.csv", "folds=4", "held_out=test", "fold=1")
+    names, options = asked("caption_pairs", on=on, caption_pairs__files=(str(tmp_path / "pairs.json"),))
+    caplog.clear()
+    (found,) = (value for name, value in measure_run(run, place, names, options).items() if "training_images" in name)
+    assert found == 75.0
+    assert "3 of 4 measured pairs have an image that the run was trained on" in caplog.text
