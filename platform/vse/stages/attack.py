@@ -193,7 +193,7 @@ def contrast_split(
     source = [rules, words, of_counted.fingerprint, fingerprint([c.text for c in counted])]
     prints = [
         workspace.external.ask(["contrast words", *source], lambda: chosen().fingerprint),
-        workspace.external.ask(["lexicon", *source], lambda: lexicon().fingerprint),
+        workspace.external.ask(["lexicon", *source], lambda: fingerprint(lexicon().fingerprint)),
     ]
     key = [records.fingerprint, parses.fingerprint, *prints, split, seed, vocabulary.fingerprint]
     part, which = _part(material, split, images)
