@@ -104,6 +104,11 @@ def _is_finite(value: float) -> bool:
         return False
 
 
+def spelled(category: str) -> str:
+    """A category as captions spell it: in lower case, without the underscores of LVIS."""
+    return " ".join(category.replace("_", " ").lower().split())
+
+
 def in_fractions(
     label: str, corners: tuple[float, float, float, float], size: tuple[float, float], where: str, caption: str = ""
 ) -> Box | None:
@@ -112,7 +117,7 @@ def in_fractions(
     A few of COCO's are lines or points, or lie within a pixel outside of it, as some of Flickr30k Entities do.
 
     Args:
-        label: The category or phrase.
+        label: The category, which is spelled as in captions ("Dining_Table" becomes "dining table"), or the phrase.
         corners: Left, top, right and bottom in pixels. Up to a pixel outside is cut off, as annotators' tools round.
         size: Width and height of the image in the same pixels.
         where: The file and the entry, for messages.
@@ -132,6 +137,6 @@ def in_fractions(
         sides = (left / width, top / height, right / width, bottom / height)
         left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
         if round(left, DIGITS) < round(right, DIGITS) and round(top, DIGITS) < round(bottom, DIGITS):
-            return Box(label, left, top, right, bottom, caption)
+            return Box(label if caption else spelled(label), left, top, right, bottom, caption)
     notice(f"{where}: box ({shown}) has no area and is left out")
     return None

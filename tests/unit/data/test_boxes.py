@@ -87,6 +87,20 @@ def test_objects_of_a_karpathy_entry():
         of_entry({**entry, "objects": [{"box": [1, 2, 3, 4]}]}, "file")
 
 
+@pytest.mark.parametrize(
+    "spelling", [str.title, lambda label: label.replace(" ", "_"), lambda label: f" {label.upper()} "]
+)
+def test_categories_are_spelled_as_in_captions(spelling, tmp_path):
+    """Nouns of captions, synonyms and vocabularies are looked up by them."""
+    item = {"width": 40, "height": 20, "objects": [{"category": spelling("dining table"), "box": [0, 0, 40, 20]}]}
+    assert of_entry(item, "file") == (TABLE,)
+    renamed = [{**each, "name": spelling(each["name"])} for each in INSTANCES["categories"]]
+    assert of_instances(written(tmp_path, {**INSTANCES, "categories": renamed}), ["5"]) == {"5": (CAT, TABLE)}
+    assert in_fractions("A Dining_Table", (0, 0, 40, 20), (40, 20), "file", "c0") == replace(
+        TABLE, label="A Dining_Table", caption="c0"
+    )
+
+
 def test_an_image_without_size_is_refused():
     with pytest.raises(InputError, match="0 x 5 pixels"):
         in_fractions("cat", (0, 0, 1, 1), (0, 5), "file")

@@ -76,10 +76,12 @@ def context_of(records):
     return Context(runs, records.split("test"), Protocol(name="test", split="test", folds=1), {}, whole=True)
 
 
-def test_values_and_outcomes_against_a_loop():
+def test_values_and_outcomes_against_a_loop(caplog):
+    caplog.set_level("INFO")
     records = made_up()
     context, task = context_of(records), GroundingTask()
     values, pictures, outcomes = measured(task, context)
+    assert "texts of boxes left out for an unknown word: 1, such as 'zebra'" in caplog.text
     grid, expected = Grid(SIDE, SIDE, Rectangle(0.0, 0.1, 1.0, 0.9)), {}
     for image in records.images:
         for each in box_phrases(records.boxes.get(image.id, ()), image.uri):

@@ -93,6 +93,17 @@ def test_components_with_unknown_words_are_left_out():
     assert UNKNOWN in nothing.tokens.row(0)
 
 
+def test_words_of_components_are_encoded_in_lower_case_like_those_of_captions():
+    class Stated:
+        def components(self, text):
+            return Components((Object(text, 0),), (Attribute("Red", text, 0, 1),), ())
+
+    vocabulary = build_vocabulary(["a red cat"])
+    plain, title = encode_texts(["cat"], vocabulary, Stated()), encode_texts(["Cat"], vocabulary, Stated())
+    assert plain.objects.values.tolist() == title.objects.values.tolist() == vocabulary.encode(["cat"])
+    assert plain.attributes.values.tolist() == title.attributes.values.tolist() == [vocabulary.encode(["red", "cat"])]
+
+
 def test_examples_of_records():
     images = tuple(Image(f"i{k}", f"{k}.jpg", "train") for k in range(3))
     texts = [("i0", "A cat"), ("i0", "a   CAT"), ("i1", "a dog on"), ("i2", "  "), ("i2", "a zebra")]

@@ -88,11 +88,15 @@ class GroundingTask(Task):
     def measure(self, context: Context) -> dict[str, float]:
         """Per kind: the pointing game, the mass inside, what a uniform point and the centre reach, and the share of
         texts with a cell's centre in a box. Texts with a word that the run does not know are left out."""
-        return mean_over_folds(self._fold(context, number, fold) for number, fold in enumerate(context.folds))
+        unknown = list[str]()
+        values = mean_over_folds(self._fold(context, k, fold, unknown) for k, fold in enumerate(context.folds))
+        if unknown:
+            log.info("grounding: texts of boxes left out for an unknown word: %d, such as %r", len(unknown), unknown[0])
+        return values
 
-    def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
+    def _fold(self, context: Context, number: int, fold: Fold, unknown: list[str]) -> dict[str, float]:
         images = [context.split.images[row] for row in fold.images]
-        phrases = [_phrases(context.runs, image.id) for image in images]
+        phrases = [_phrases(context.runs, image.id, unknown) for image in images]
         sums = {kind: defaultdict[str, np.ndarray](lambda: np.zeros(len(images))) for kind in KINDS}
         queries = {kind: np.zeros(len(images)) for kind in KINDS}
         for row, image in enumerate(images):
@@ -175,14 +179,16 @@ class GroundingTask(Task):
         return f"maps of {grid.rows} x {grid.columns} cells, {how}; green: boxes, x: maximum, orange: half of it"
 
 
-def _phrases(runs: Runs, image: str) -> list[BoxPhrase]:
-    """Texts that the boxes of an image can ground, in words of the run's vocabulary."""
+def _phrases(runs: Runs, image: str, unknown: list[str] | None = None) -> list[BoxPhrase]:
+    """Texts that the boxes of an image can ground, in words of the run's vocabulary; others are added to `unknown`."""
     uri = next(each.uri for each in runs.records.images if each.id == image)
     phrases = []
     for each in box_phrases(runs.records.boxes.get(image, ()), uri):
         readable = [text for text in each.texts if not runs.unknown_words([text])]
         if readable:
             phrases.append(BoxPhrase(each.kind, (readable[0],), each.boxes))
+        elif unknown is not None:
+            unknown.append(each.texts[0])
     return phrases
 
 
