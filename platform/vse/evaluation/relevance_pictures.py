@@ -65,9 +65,9 @@ def _draw(axis: object, each: DrawnMap) -> None:
     pixels = np.asarray(each.picture.convert("RGB"), dtype=np.float32) / 255
     grey = pixels.mean(-1, keepdims=True).repeat(3, -1)
     axis.imshow((0.6 * grey * (1 - share) + pixels * share).clip(0, 1), extent=(0, width, height, 0))
-    axis.contour(
-        np.arange(width) + 0.5, np.arange(height) + 0.5, grounded(values), [0.5], colors="#E69F00", linewidths=1.2
-    )
+    if min(width, height) > 1:  # matplotlib draws no contour through a single row or column
+        across, down = np.arange(width) + 0.5, np.arange(height) + 0.5
+        axis.contour(across, down, grounded(values), [0.5], colors="#E69F00", linewidths=1.2)
     for box in each.boxes:
         corner = (box.left * width, box.top * height)
         size = ((box.right - box.left) * width, (box.bottom - box.top) * height)
