@@ -32,12 +32,15 @@ def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     return tuple(boxes)
 
 
-def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ...]]:
+def of_instances(
+    address: str, images: Iterable[str], sizes: dict[str, tuple[float, float]] | None = None
+) -> dict[str, tuple[Box, ...]]:
     """The boxes in one of COCO's `instances_*.json`. Regions of crowds are left out, because they hold many objects.
 
     Args:
         address: The file.
         images: COCO's ids of the images that are asked for. Others are passed over.
+        sizes: Filled with the width and height of each image that is asked for, by its id.
 
     Returns:
         Boxes by image id, of the images that have some.
@@ -50,33 +53,37 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, tuple[Box, ..
     for number, entry in enumerate(field(data, "categories", list, address)):
         where = f"{address}: categories[{number}]"
         names[field(entry, "id", int, where)] = field(entry, "name", str, where)
-    sizes = dict[str, tuple[float, float]]()
+    own = dict[str, tuple[float, float]]()
     for number, entry in enumerate(field(data, "images", list, address)):
         where = f"{address}: images[{number}]"
         if (image := str(field(entry, "id", (int, str), where))) in wanted:
-            sizes[image] = size_of(entry, where)
-    if not sizes:
+            own[image] = size_of(entry, where)
+    if not own:
         raise InputError(f"{address}: lists none of the images of this data set; expected the file of its split")
     boxes = dict[str, list[Box]]()
     for number, entry in enumerate(field(data, "annotations", list, address)):
         where = f"{address}: annotations[{number}]"
         image = str(field(entry, "image_id", (int, str), where))
-        if image not in sizes or entry.get("iscrowd"):
+        if image not in own or entry.get("iscrowd"):
             continue
         if (category := field(entry, "category_id", int, where)) not in names:
             raise InputError(f"{where}: category {category} is not listed under 'categories'")
         left, top, width, height = numbers(field(entry, "bbox", list, where), f"{where}: 'bbox'")
         corners = (left, top, left + width, top + height)
-        if box := in_fractions(names[category], corners, sizes[image], where):
+        if box := in_fractions(names[category], corners, own[image], where):
             boxes.setdefault(image, []).append(box)
+    if sizes is not None:
+        sizes |= own
     return {image: tuple(each) for image, each in boxes.items()}
 
 
-def of_files(addresses: Iterable[str], images: Iterable[str]) -> dict[str, tuple[Box, ...]]:
-    """The boxes in several such files. Those of one image add up. Raises InputError as `of_instances` does."""
+def of_files(
+    addresses: Iterable[str], images: Iterable[str], sizes: dict[str, tuple[float, float]]
+) -> dict[str, tuple[Box, ...]]:
+    """The boxes in several such files, with `sizes`. Those of one image add up. Raises as `of_instances` does."""
     wanted, boxes = set(images), dict[str, tuple[Box, ...]]()
     for address in addresses:
-        for image, each in of_instances(address, wanted).items():
+        for image, each in of_instances(address, wanted, sizes).items():
             boxes[image] = boxes.get(image, ()) + each
     return boxes
 

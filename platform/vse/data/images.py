@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+import PIL.ExifTags
 import PIL.Image
 import PIL.ImageOps
 
@@ -87,6 +88,21 @@ def local_file(uri: str, root: str = "") -> str:
     file, _ = file_of(uri)
     places = () if file.startswith("scene:") else candidate_paths(root, file)
     return next((place for place in places if not is_remote(place) and os.path.exists(place)), "")
+
+
+def upright_size(path: str) -> tuple[tuple[int, int], int] | None:
+    """Width and height of the upright picture in a file, and the EXIF orientation that it is stored in, by its header.
+
+    None if the file cannot be read.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with PIL.Image.open(path) as picture:
+                orientation = picture.getexif().get(PIL.ExifTags.Base.Orientation, 1)
+                return (picture.size[::-1] if orientation in range(5, 9) else picture.size), orientation
+    except Exception:  # as for the picture itself, which extraction reports
+        return None
 
 
 @lru_cache(maxsize=4)

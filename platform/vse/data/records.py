@@ -158,6 +158,7 @@ class Records:
         boxes: Annotated regions by image id, of the images that have some.
         left_out: By image id, the places of captions that are left out, from 0, among all that the data set gives the
             image. What others wrote about captions by their number needs them.
+        sizes: By image id, the width and height that the source states with boxes; for checks when it is first read.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Records:
     source: dict[str, Any] = field(default_factory=dict)
     boxes: Mapping[str, tuple[Box, ...]] = field(default_factory=dict)
     left_out: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for what, ids in (("image", [i.id for i in self.images]), ("caption", [c.id for c in self.captions])):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Set
 
 from vse import registry
+from vse.data.frames import other_shapes
 from vse.data.records import Records
 from vse.data.regions import split_uri
 from vse.data.source import rejects
@@ -29,7 +30,8 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
     name = workspace.external.answer(question)
     if name is not None:
         return _kept(workspace.described(name))
-    records = registry.build("source", config.data).describe()
+    source = registry.build("source", config.data)
+    records = source.describe()
     folder = workspace.dataset(records)
     workspace.external.keep(question, folder.name)
     if folder.read_manifest() is None:
@@ -38,6 +40,8 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
             records.save(folder)
         if line := left_out(records):
             log.info("%s; each is listed in %s under source.rejects", line, folder.address(MANIFEST))
+        if records.sizes and (line := other_shapes(records, source.image_root)):
+            log.warning("%s", line)
     return records
 
 

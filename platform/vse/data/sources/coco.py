@@ -3,7 +3,7 @@
 import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -73,8 +73,8 @@ class Coco(Source):
             raise InputError(
                 "data.boxes: the caption files use the same image ids, so the split of a file of boxes is ambiguous"
             )
-        named = [inside(root, file) for file in self.config.boxes]
-        boxes = of_files(named, (image for part in parts for image in part.images))
+        named, sizes = [inside(root, file) for file in self.config.boxes], dict[str, tuple[float, float]]()
+        boxes = of_files(named, (image for part in parts for image in part.images), sizes)
         for part, prefix in zip(parts, prefixes, strict=True):
             for number, (image, uri) in enumerate(part.images.items()):
                 where = f"{part.path}: images[{number}]"
@@ -82,7 +82,7 @@ class Coco(Source):
             captions += [GivenCaption(prefix + c.image, c.id, c.text, c.where) for c in part.captions]
         builder.given_captions(captions)
         name = readable_name(stem(next(iter(files.values()))).removeprefix("captions_"), "captions")
-        return builder.records(f"coco_{name}", {"source": "coco"})
+        return replace(builder.records(f"coco_{name}", {"source": "coco"}), sizes=sizes)
 
     @classmethod
     def recognises(cls, location: DataLocation) -> bool:

@@ -3,7 +3,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -177,6 +177,7 @@ class Flickr30kEntities(Source):
             raise InputError(f"data.captions: name the Karpathy file with the sentences of the photographs in {path}")
         sentences = _sentences(inside(self.folder(), self.config.captions))
         builder, splits, content = RecordsBuilder(path), SplitNames(path), read_json(path)
+        sizes = dict[str, tuple[float, float]]()
         if not isinstance(content, dict):
             raise InputError(f"{path}: expected an object with one entry for each photograph")
         for name, entry in content.items():
@@ -186,10 +187,12 @@ class Flickr30kEntities(Source):
                 raise InputError(f"{where}: data.captions={self.config.captions} has no such photograph")
             captions = [Caption(f"{name}#{k}", name, text) for k, text in enumerate(sentences[name])]
             builder.image(Image(name, name, split), where, _boxes(entry, captions, where))
+            sizes[name] = size_of(entry, where)
             for caption in captions:
                 builder.caption(caption, where)
         splits.log()
-        return builder.records(readable_name(stem(path), "phrases"), {"source": "flickr30k_entities", "file": True})
+        name = readable_name(stem(path), "phrases")
+        return replace(builder.records(name, {"source": "flickr30k_entities", "file": True}), sizes=sizes)
 
 
 def _has(folder: Folder, name: str) -> bool:

@@ -70,14 +70,17 @@ class Karpathy(Source):
         if by_path:
             notice(f"{path}: file names occur in several folders; images without cocoid are named by their paths")
         captions, named = list[GivenCaption](), [inside(self.folder(), file) for file in self.config.boxes]
-        instances = boxes.of_files(named, (entry.id for entry in entries if entry.id is not None))
+        sizes = dict[str, tuple[float, float]]()
+        instances = boxes.of_files(named, (entry.id for entry in entries if entry.id is not None), sizes)
         for entry in entries:
             image = entry.id or (entry.uri if by_path else entry.name)
             builder.image(Image(image, entry.uri, entry.split), entry.where, entry.boxes or instances.get(image, ()))
             captions += _captions(image, entry)
+            sizes |= {image: entry.size} if entry.size else {}
         builder.given_captions(captions)
         name = readable_name(stem(path).removeprefix("dataset_"), "karpathy")
-        return builder.records(name, {"source": "karpathy", "restval": self.config.restval})
+        records = builder.records(name, {"source": "karpathy", "restval": self.config.restval})
+        return replace(records, sizes=sizes)
 
     def with_all_captions(self) -> "Karpathy.Config":
         """With the images of the split restval."""
@@ -134,6 +137,7 @@ class _Entry:
     split: str
     sentences: list[Any]
     boxes: tuple[Box, ...]
+    size: tuple[float, float] | None
 
 
 def _entry(item: Mapping[str, Any], split: str, where: str) -> _Entry:
@@ -141,7 +145,9 @@ def _entry(item: Mapping[str, Any], split: str, where: str) -> _Entry:
     folder = "" if item.get("filepath") is None else field(item, "filepath", str, where)
     uri = f"{folder}/{name}" if folder else name
     sentences = field(item, "sentences", list, where)
-    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, sentences, boxes.of_entry(item, where))
+    own = boxes.of_entry(item, where)
+    size = boxes.size_of(item, where) if own else None
+    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, sentences, own, size)
 
 
 def _captions(image: str, entry: _Entry) -> Iterator[GivenCaption]:

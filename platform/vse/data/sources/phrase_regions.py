@@ -122,7 +122,7 @@ class PhraseRegions(Source):
             **({"tokens": revision} if revision > 1 else {}),
             "rejects": rejects,
         }
-        return Records(f"regions_{whole.name}", tuple(images), tuple(captions), source, boxes)
+        return Records(f"regions_{whole.name}", tuple(images), tuple(captions), source, boxes, sizes=whole.sizes)
 
     def describe(self) -> Records:
         """The records; folds and limits are those of the photographs, `data.of.folds` and `data.of.limit`."""
