@@ -150,10 +150,7 @@ def read_twins(path: str) -> tuple[tuple[CaptionPair, CaptionPair], ...]:
     """
     examples = []
     for where, row in _json(_read(path), path):
-        values = [row.get(name) for name in _TWINS] if isinstance(row, Mapping) else [None]
-        if not all(isinstance(value, str) and value.strip() for value in values):
-            raise InputError(f"{path}, {where}: expected texts for {', '.join(_TWINS)}")
-        first, second, *captions = map(str, values)
+        first, second, *captions = _values(row, _TWINS, f"{path}, {where}")
         one, other = (nfc(without_web(caption)) for caption in captions)
         stem = file_name(path).stem
         examples.append((CaptionPair(first, one, other, stem), CaptionPair(second, other, one, stem)))
@@ -229,13 +226,25 @@ def _renamed(row: Mapping[str, Any]) -> dict[str, Any]:
     return {meant: row[name] for name, meant in reversed(_OTHER_NAMES.items()) if name in row} | dict(row)
 
 
+def _values(row: Any, names: Sequence[str], where: str) -> list[str]:
+    """Texts of these fields of a row. Whole numbers are ids too, as COCO has them, but no captions."""
+    if not isinstance(row, Mapping):
+        raise InputError(f"{where}: expected an object with {', '.join(names)}, got {type(row).__name__}")
+    values, named = [], _renamed(row)
+    for name in names:
+        value = named.get(name) if "caption" in name else optional_id(named, name, where)
+        if value is None:
+            others = "".join(f" or {other}" for other, meant in _OTHER_NAMES.items() if meant == name)
+            raise InputError(f"{where}: lacks {name}{others}; its fields are {', '.join(map(str, row))[:200]}")
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(f"{where}: {name} must be one text, got {value!r:.60}")
+        values.append(value)
+    return values
+
+
 def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
-    named = _renamed(row) if isinstance(row, Mapping) else {}
-    values = [named.get(column) for column in _COLUMNS]
-    if not all(isinstance(value, str) and value.strip() for value in values):
-        raise InputError(f"{path}, {where}: expected texts for {', '.join(_COLUMNS)}")
-    filename, caption, negative = map(str, values)
-    category = optional_id(named, "category", f"{path}, {where}") or stem
+    filename, caption, negative = _values(row, _COLUMNS, f"{path}, {where}")
+    category = optional_id(row, "category", f"{path}, {where}") or stem
     return CaptionPair(filename, nfc(without_web(caption)), nfc(without_web(negative)), category)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tests.shared import SHARED
-from vse.adversaries.caption_pairs import CaptionPair, match_images, read_files, read_pairs, read_rewrites
+from vse.adversaries.caption_pairs import CaptionPair, match_images, read_files, read_pairs, read_rewrites, read_twins
 from vse.errors import InputError
 from vse.text.tokens import words
 
@@ -34,6 +34,18 @@ def test_formats(tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     assert read_pairs(str(path)) == (PAIR, PAIR)
+
+
+def test_ids_of_images_may_be_numbers(tmp_path):
+    """As COCO's are."""
+    for name, row in (
+        ("pairs", ROW | {"filename": 42}),
+        ("columns", {key: [ROW[key]] for key in ROW} | {"filename": [42]}),
+    ):
+        (tmp_path / f"{name}.json").write_text(json.dumps([row] if name == "pairs" else row))
+        assert [pair.filename for pair in read_pairs(str(tmp_path / f"{name}.json"))] == ["42"]
+    (tmp_path / "twins.json").write_text(json.dumps([{"image_0": 1, "image_1": 2, "caption_0": "a", "caption_1": "b"}]))
+    assert [pair.filename for pair in read_twins(str(tmp_path / "twins.json"))[0]] == ["1", "2"]
 
 
 def test_captions_are_in_composed_unicode(tmp_path):
@@ -85,13 +97,20 @@ def test_a_category_of_its_own_and_a_single_line(tmp_path):
         ("x.json", "{", "neither JSON nor JSON lines"),
         ("x.json", "{}", "holds no pairs"),
         ("x.json", "\n", "holds no pairs"),
-        ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: expected texts for"),
-        ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: expected texts for"),
+        ("x.json", json.dumps({"7": {"filename": "1.jpg", "caption": "a dog"}}), "entry 7: lacks negative_caption"),
+        ("x.json", json.dumps({"7": ROW | {"caption": " "}}), "entry 7: caption must be one text, got ' '"),
+        (
+            "x.json",
+            json.dumps([ROW | {"negative_caption": ["a cat", "a cow"]}]),
+            "negative_caption must be one text, got",
+        ),
+        ("x.json", json.dumps([ROW | {"filename": 4.5}]), "entry 0: 'filename' must be a whole number or text"),
+        ("x.json", json.dumps([{"image": "1.jpg", "text": ""}]), "entry 0: lacks caption; its fields are image, text"),
         ("x.json", json.dumps([ROW | {"category": False}]), "entry 0: 'category' must be a whole number or text"),
         ("x.json", json.dumps({name: ["a", "b"][name == "caption" :] for name in ROW}), "columns differ in length"),
-        ("x.json", "3", "expected texts for"),
+        ("x.json", "3", "expected an object with filename, caption, negative_caption, got int"),
         ("x.json", "[" * 100_000, "nested too deeply"),
-        ("x.tsv", "image\tcaption\n1.jpg\ta dog\n", "line 2: expected texts for"),
+        ("x.tsv", "image\tcaption\n1.jpg\ta dog\n", "line 2: lacks negative_caption or negative or foil; its"),
         ("x.tsv", "image\tcaption\tnegative\n1.jpg\ta dog\ta cat\ta cow\n", "line 2: 4 fields, .* header has 3"),
         ("x.csv", "image,caption,negative\n1.jpg,A dog, brown,A cat, brown\n", "line 2: 5 fields, .* header has 3"),
         ("x.csv", "image,caption,negative\n1.jpg,A dog\n", "line 2: 2 fields, but the header has 3"),

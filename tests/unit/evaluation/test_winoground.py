@@ -67,7 +67,7 @@ def test_task_by_a_loop(tmp_path, caplog):
 def test_a_missing_caption_is_one_line(tmp_path):
     file = tmp_path / "examples.json"
     file.write_text(json.dumps([{"image_0": "a", "image_1": "b", "caption_0": "c"}]))
-    with pytest.raises(InputError, match=r"examples\.json, entry 0: expected texts for image_0, image_1, caption_0"):
+    with pytest.raises(InputError, match=r"examples\.json, entry 0: lacks caption_1; its fields are image_0, "):
         read_twins(str(file))
 
 
