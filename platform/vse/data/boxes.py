@@ -9,25 +9,34 @@ from vse.data.records import Box
 from vse.data.regions import DIGITS
 from vse.errors import InputError
 
+_ROUNDING = 2  # pixels by which a box may exceed its image
+
 
 def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     """The boxes of one image of a Karpathy file.
 
     Args:
         item: The entry. `objects` lists a `category` and a `box` each: left, top, right and bottom in pixels of
-            `width` and `height`. Without `objects` there are no boxes.
+            `width` and `height`. Without `objects` there are no boxes. Those with `iscrowd` hold many objects and are
+            left out, as in COCO's files.
         where: The file and the entry, for messages.
 
     Raises:
-        InputError: A key is missing or has another type, or a box is not inside the image.
+        InputError: A key is missing or has another type, a category is empty, or a box is not inside the image or in
+            fractions.
     """
-    if item.get("objects") is None:
+    if item.get("objects") is None or not (entries := field(item, "objects", list, where)):
         return ()
     size, boxes = size_of(item, where), list[Box]()
-    for number, entry in enumerate(field(item, "objects", list, where)):
+    for number, entry in enumerate(entries):
         place = f"{where}.objects[{number}]"
         corners = numbers(field(entry, "box", list, place), f"{place}: 'box'")
-        if box := in_fractions(field(entry, "category", str, place), corners, size, place):
+        if not spelled(category := field(entry, "category", str, place)):
+            raise InputError(f"{place}: 'category' is empty; name the object, as in 'dog'")
+        if 0 < max(corners) <= 1 < min(size):
+            shown = ", ".join(f"{corner:g}" for corner in corners)
+            raise InputError(f"{place}: box ({shown}) is in fractions; expected pixels of {size[0]:g} x {size[1]:g}")
+        if not entry.get("iscrowd") and (box := in_fractions(category, corners, size, place)):
             boxes.append(box)
     return tuple(boxes)
 
@@ -121,11 +130,12 @@ def in_fractions(
 ) -> Box | None:
     """A box with its sides as fractions of the image; None, with a notice, for one without an area inside the image.
 
-    A few of COCO's are lines or points, or lie within a pixel outside of it, as some of Flickr30k Entities do.
+    A few of COCO's are lines or points, or lie within a pixel outside of it, as some of Flickr30k Entities do. Sizes
+    that were inferred from smaller copies are up to two pixels too small.
 
     Args:
         label: The category, which is spelled as in captions ("Dining_Table" becomes "dining table"), or the phrase.
-        corners: Left, top, right and bottom in pixels. Up to a pixel outside is cut off, as annotators' tools round.
+        corners: Left, top, right and bottom in pixels. Up to two pixels outside are cut off, as tools round.
         size: Width and height of the image in the same pixels.
         where: The file and the entry, for messages.
         caption: The id of the caption that holds the phrase.
@@ -137,7 +147,7 @@ def in_fractions(
     left, top, right, bottom = corners
     shown = ", ".join(f"{corner:g}" for corner in corners)
     is_line = (left == right and top <= bottom) or (top == bottom and left <= right)
-    inside = -1 <= left < right <= width + 1 and -1 <= top < bottom <= height + 1
+    inside = -_ROUNDING <= left < right <= width + _ROUNDING and -_ROUNDING <= top < bottom <= height + _ROUNDING
     if not is_line:
         if not inside or min(width, height) <= 0:
             raise InputError(f"{where}: box ({shown}) is not inside an image of {width:g} x {height:g} pixels")

@@ -78,9 +78,12 @@ def test_lines_and_points_are_left_out_with_a_notice(tmp_path, caplog):
 def test_objects_of_a_karpathy_entry():
     entry = {"width": 40, "height": 20, "objects": [{"category": "cat", "box": [10, 5, 30, 15]}]}
     assert of_entry(entry, "file: images[0]") == (CAT,)
-    assert of_entry({}, "file") == of_entry({"objects": None}, "file") == ()
+    for without_boxes in ({}, {"objects": None}, {"objects": []}):
+        assert of_entry(without_boxes, "file") == ()
+    crowd = {"category": "cat", "box": [0, 0, 40, 20], "iscrowd": 1}
+    assert of_entry({**entry, "objects": [crowd, {**entry["objects"][0], "iscrowd": 0}]}, "file") == (CAT,)
     with pytest.raises(InputError, match=r"images\[0\].*'width'"):
-        of_entry({"objects": []}, "file: images[0]")
+        of_entry({"objects": entry["objects"]}, "file: images[0]")
     with pytest.raises(InputError, match=r"objects\[0\]: 'box' must be four numbers"):
         of_entry({**entry, "objects": [{"category": "cat", "box": [1, 2, 3]}]}, "file")
     with pytest.raises(InputError, match=r"objects\[0\].*'category'"):
@@ -99,6 +102,27 @@ def test_categories_are_spelled_as_in_captions(spelling, tmp_path):
     assert in_fractions("A Dining_Table", (0, 0, 40, 20), (40, 20), "file", "c0") == replace(
         TABLE, label="A Dining_Table", caption="c0"
     )
+
+
+@pytest.mark.parametrize(
+    ("category", "box", "message"),
+    [
+        ("_ ", [1, 2, 3, 4], "'category' is empty; name the object"),
+        ("cat", [0.25, 0.25, 0.75, 1], r"box \(0.25, 0.25, 0.75, 1\) is in fractions; expected pixels of 40 x 20"),
+        ("cat", [0, 0, 42.5, 20], r"box \(0, 0, 42.5, 20\) is not inside an image of 40 x 20 pixels"),
+        ("cat", [0, -3, 40, 20], r"box \(0, -3, 40, 20\) is not inside an image of 40 x 20 pixels"),
+    ],
+)
+def test_boxes_that_no_image_can_have_are_refused(category, box, message):
+    item = {"width": 40, "height": 20, "objects": [{"category": category, "box": box}]}
+    with pytest.raises(InputError, match=rf"file\.objects\[0\]: {message}"):
+        of_entry(item, "file")
+
+
+def test_two_pixels_outside_are_cut_off_and_an_empty_box_is_left_out():
+    item = {"width": 40, "height": 20, "objects": [{"category": "dining table", "box": [-2, -1, 42, 22]}]}
+    assert of_entry(item, "file") == (TABLE,)
+    assert of_entry({**item, "objects": [{"category": "cat", "box": [0, 0, 0, 0]}]}, "file") == ()
 
 
 def test_an_image_without_size_is_refused():

@@ -23,7 +23,6 @@ _IMAGES = ("flickr30k-images", "images")
 _OPEN = re.compile(r"\[/EN#(\d+)/(\S+) ")
 _MARK = re.compile(r"\[/EN#\d+/\S+ ([^\[\]]*)\]")
 _NOT_VISUAL = "0"
-_ROUNDING = 2  # pixels by which a box may exceed a size that was inferred from the shape of a smaller copy
 
 Sides = tuple[float, float, float, float]
 
@@ -264,11 +263,6 @@ def _boxes(entry: Mapping[str, Any], captions: list[Caption], where: str) -> tup
             if not isinstance(each, list):
                 raise InputError(f"{place}: 'boxes' must be lists of four numbers, got {each!r:.40}")
             left, top, right, bottom = numbers(each, f"{place}: a box")
-            right, bottom = (_rounded(side, most) for side, most in zip((right, bottom), size, strict=True))
             if box := in_fractions(text, (left - 1, top - 1, right, bottom), size, place, caption):
                 boxes[box] = None
     return tuple(boxes)
-
-
-def _rounded(side: float, most: float) -> float:
-    return most if most < side <= most + _ROUNDING else side
