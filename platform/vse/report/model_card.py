@@ -19,7 +19,7 @@ from vse.stages.trained import load_run, read_config
 from vse.storage.folder import Folder
 from vse.storage.hub import push_folder
 from vse.training.checkpoint import Checkpoints
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, family_inputs
 
 NOT_STATED = "not stated; read the terms of the data set before you pass the model on"
 
@@ -167,7 +167,7 @@ def _limits(run: Folder, config: RunConfig) -> Iterator[str]:
     yield "The numbers are of one training and of images like those it was trained on."
     yield "Ranks depend on the number of candidates. They cannot be compared with those among more or fewer images."
     best = Checkpoints(run.child("checkpoints")).best()
-    if best is not None:
+    if best is not None and not family_inputs(config).sentence:  # which reads no ids of words
         number = len(best.read_json("vocabulary.json")["words"])
         yield f"Its vocabulary has {number:,} words of the training captions; it reads other words as unknown."
     yield "Captions describe what their writers chose to mention. The model repeats their habits and omissions."

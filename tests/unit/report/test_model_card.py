@@ -74,6 +74,8 @@ def test_a_card_names_the_data_set_and_the_text_encoder(run: Folder, tmp_path: P
     assert "| data set | karpathy, dataset_flickr8k.json |" in html.unescape(body)
     assert "| text encoder | transformers, all-MiniLM-L6-v2 |" in body
     assert "none |" not in body
+    assert "Its vocabulary has" not in body  # an encoder reads words that no training caption has
+    assert "Its vocabulary has" in model_card(run, CardOptions())
 
 
 @pytest.mark.seconds
