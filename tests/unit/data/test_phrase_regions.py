@@ -10,7 +10,7 @@ import pytest
 
 from vse.data.proposal_files import proposals_as_parquet, read_proposals
 from vse.data.records import Records
-from vse.data.regions import iou, sides_of, split_uri
+from vse.data.regions import around, iou, sides_of, split_uri
 from vse.data.source import rejects
 from vse.data.sources.flickr30k_entities import Flickr30kEntities
 from vse.data.sources.phrase_regions import PhraseRegions
@@ -56,6 +56,17 @@ def test_complete_splits_pair_each_phrase_with_its_best_proposal() -> None:
             assert iou(np.array([box]), np.array([sides_of(region)]))[0, 0] == best
     texts = [c.id for c in records.captions if c.id.startswith("test")]
     assert not any("." in id_.partition("#phrase")[2] for id_ in texts)  # each phrase once
+
+
+def test_every_phrase_has_a_correct_proposal_even_one_of_several_boxes() -> None:
+    records, several = _records(), 0
+    assert records.images[-1].split == "test"
+    for photograph in (image.id for image in records.images if image.split == "test" and image.id in records.boxes):
+        for id_ in {box.caption for box in records.boxes[photograph]}:
+            mine = np.array([(b.left, b.top, b.right, b.bottom) for b in records.boxes[photograph] if b.caption == id_])
+            several += len(mine) > 1
+            assert iou(around(mine)[None], _proposals(records, photograph)).max() > 0.999
+    assert several
 
 
 def test_training_pairs_overlap_their_phrase() -> None:
@@ -153,7 +164,7 @@ def test_what_cannot_be_a_data_set_of_regions(tmp_path: Path) -> None:
 def test_a_photograph_of_boxes_without_an_area_has_no_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
     scenes = Scenes.Config(num_train=30, num_val=2, num_test=3, num_shifted=0)
     whole = Scenes(scenes).describe()
-    thin = tuple(replace(box, right=box.left) for box in whole.boxes["train_000000"])
+    thin = tuple(replace(box, left=0, right=0) for box in whole.boxes["train_000000"])
     monkeypatch.setattr(Scenes, "describe", lambda source: replace(whole, boxes={**whole.boxes, "train_000000": thin}))
     assert [(r.id, r.reason) for r in rejects(_records(scenes))] == [("train_000000", "photograph without proposals")]
 

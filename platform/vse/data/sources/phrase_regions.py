@@ -130,7 +130,12 @@ class PhraseRegions(Source):
 
     def _jittered(self, whole: Records, phrases: Mapping[str, Sequence[Phrase]]) -> dict[str, np.ndarray]:
         number, seed = self.config.number, self.config.seed
-        own = {image: cleaned(np.concatenate([phrase.boxes for phrase in each])) for image, each in phrases.items()}
+        own = {
+            image: cleaned(
+                np.stack([*(phrase.box for phrase in each), *(box for phrase in each for box in phrase.boxes)])
+            )
+            for image, each in phrases.items()
+        }
         return {image: jittered(boxes, number, seed, image) for image, boxes in own.items() if len(boxes)}
 
     def _regions(
