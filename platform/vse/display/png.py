@@ -1,6 +1,7 @@
 """Pictures and figures as PNG files."""
 
 import io
+import warnings
 from typing import Any
 
 import PIL.Image
@@ -27,5 +28,7 @@ def figure_png(figure: Any, dots: int) -> bytes:
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=dots, facecolor="white")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # an empty box stands for an emoji
+        figure.savefig(file, format="png", dpi=dots, facecolor="white")
     return small_png(PIL.Image.open(file))

@@ -37,7 +37,8 @@ class Progress:
     """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
 
     Everything goes to stderr; stdout is for results. `total` may be unknown, and `advance` accepts text for the end of
-    the line ("loss 3.2"). Plain lines appear every `every` seconds, and once at the end. If stderr cannot be written,
+    the line ("loss 3.2"). Plain lines appear every `every` seconds, and once at the end
+    unless there was nothing of an unknown total. If stderr cannot be written,
     for instance after a lost connection, the work continues. Long items may be counted in parts (`parts`), which then
     decide rate and time left.
     """
@@ -85,10 +86,12 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._notify(True)
+        nothing = not self.done and self.total is None
         if self._bar is not None:
             with contextlib.suppress(OSError):
+                self._bar.update(self._task, visible=not nothing)
                 self._bar.stop()
-        else:
+        elif not nothing:
             self._line(time.monotonic())
 
     def _notify(self, over: bool) -> None:

@@ -132,7 +132,7 @@ def _row(
     (left, top), pen, height = place, ImageDraw.Draw(canvas), 0
     if saliency.image is not None:
         rows, columns = saliency.image.shape if picture is None else picture.size[::-1]
-        size = (_MAP, max(round(_MAP * rows / columns), 12))
+        size = _fitted((columns, rows), _MAP)
         canvas.paste(heat_map(saliency.image, picture, size, saliency.level), (left, top))
         height = size[1]
         left += _MAP + _MARGIN
@@ -165,18 +165,19 @@ def _words(pen: ImageDraw.ImageDraw, place: tuple[int, int], saliency: Saliency,
 
 
 def _photograph(picture: PIL.Image.Image, boxes: Sequence[Rectangle]) -> PIL.Image.Image:
-    scale = _PHOTOGRAPH / picture.width
-    small = picture.convert("RGB").resize((_PHOTOGRAPH, max(round(picture.height * scale), 1)))
+    small = picture.convert("RGB").resize(_fitted(picture.size, _PHOTOGRAPH))
     pen = ImageDraw.Draw(small)
     for box in boxes:
-        sides = (
-            box.left * small.width,
-            box.top * small.height,
-            box.right * small.width - 1,
-            box.bottom * small.height - 1,
-        )
-        pen.rectangle(sides, outline=_BOX, width=2)
+        left, top = box.left * small.width, box.top * small.height
+        right, bottom = max(box.right * small.width - 1, left), max(box.bottom * small.height - 1, top)
+        pen.rectangle((left, top, right, bottom), outline=_BOX, width=2)
     return small
+
+
+def _fitted(size: tuple[int, int], width: int) -> tuple[int, int]:
+    """A size scaled to a width, or less to be at most twice as high as that; no side is thinner than a line of text."""
+    scale = min(width / size[0], 2 * width / size[1])
+    return max(round(size[0] * scale), 12), max(round(size[1] * scale), 12)
 
 
 def _smoothed(values: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows columns"]:

@@ -64,6 +64,11 @@ def test_a_dollar_sign_is_drawn_once_without_a_backslash() -> None:
     assert drawn[0] == figure_png(plain, 50) != drawn[1]
 
 
+def test_a_sign_that_the_font_lacks_gives_no_warning() -> None:
+    """Warnings are errors here."""
+    assert draw_maps([DrawnMap(PICTURE, np.eye(2), SQUARE, "a dog 🐶 一")], "🐱")
+
+
 def test_figures_of_reports() -> None:
     comparison = a_comparison(3)
     systems = tuple(replace(system, label=f"{system.label} {TEXT}") for system in comparison.systems)

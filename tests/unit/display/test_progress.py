@@ -99,6 +99,14 @@ def test_items_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stream: 2 items" in told.err
 
 
+def test_nothing_of_an_unknown_total_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tasks that score no pairs."""
+    for total in (None, 2):
+        with Progress(f"of {total}", total, "pairs"):
+            pass
+    assert capsys.readouterr().err == "of 2: 0/2 (0 %) pairs, 0:00 spent, no estimate yet\n"
+
+
 def test_an_error_passes_and_the_last_line_says_how_far(capsys: pytest.CaptureFixture[str]) -> None:
     def fail() -> None:
         with Progress("work", 5) as bar:

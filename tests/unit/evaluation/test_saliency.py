@@ -207,3 +207,14 @@ def test_a_figure_has_a_block_for_each_picture() -> None:
     assert 0.3 < (lowest > 250).mean() < 1  # white with the last row, not black
     white = heat_map(np.eye(4), None, (40, 40), "features")
     assert white.size == (40, 40)
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize("size", [(20, 900), (900, 20), (1, 900), (1, 1)])
+def test_figures_of_elongated_pictures_have_a_bounded_size(size: tuple[int, int]) -> None:
+    result = Saliency(0.5, ("a", "dog"), np.array([0.4, 0.6]), np.eye(8), np.ones((8, 8), dtype=bool))
+    thin = Rectangle(0.5, 0.5, 0.501, 0.501)
+    drawn = draw_saliency(
+        [SaliencyBlock(picture(*size), "image 1", [SaliencyRow("caption", [result])], [thin])], ["run"]
+    )
+    assert PIL.Image.open(io.BytesIO(drawn)).height < 700
