@@ -37,6 +37,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "scan both": {"direction": "both", "aggregate": "mean", "slope": 0.1},
     "relational pool": {"structure": "pool", "padded_length": 9},
     "relational attention": {"structure": "attention"},
+    "relational max": {"pooling": "max"},
     "univse": {},
     "univse gru": {"aggregation": "gru"},
     "univse attention": {"aggregation": "attention"},

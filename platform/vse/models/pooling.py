@@ -33,6 +33,8 @@ def pool_regions(
     Returns:
         Embeddings of shape (batch, dim); zero for an image without regions.
     """
+    if not regions.shape[1]:  # as in a worker's share without any caption; parameters stay in the graph
+        return regions.sum(1)
     if mask is None:
         if how == "avg":
             return regions.mean(1)

@@ -40,6 +40,17 @@ def test_values_and_gradients_against_a_sorting_loop(seed, how, k, masked):
         torch.testing.assert_close(ours, naive, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("how", ["avg", "max", "maxk"])
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_region_at_all_is_pooled_to_zero_and_keeps_the_graph(how, rows, masked):
+    regions = torch.zeros(rows, 0, 3, dtype=torch.float64, requires_grad=True)
+    pooled = pool_regions(regions, how, mask=torch.zeros(rows, 0, dtype=torch.bool) if masked else None)
+    assert torch.equal(pooled, torch.zeros(rows, 3, dtype=torch.float64))
+    (gradient,) = torch.autograd.grad(pooled.sum(), regions)
+    assert gradient.shape == regions.shape
+
+
 def test_gradcheck():
     regions = torch.randperm(2 * 7 * 3).reshape(2, 7, 3).double().requires_grad_()  # no ties
     assert torch.autograd.gradcheck(lambda x: pool_regions(x, "maxk", 3), (regions,))
