@@ -9,6 +9,7 @@ from torch import Tensor
 from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.vsec.sampler import BALANCES
 from vse.config import knob
+from vse.errors import InputError
 from vse.objectives.objective import ContrastDraws, Encoded, batch_scores, products, single
 from vse.objectives.ranking import HingeConfig, HingeObjective
 from vse.registry import register
@@ -70,6 +71,10 @@ class VSECLoss(HingeObjective):
 
     def __init__(self, config: "VSECLoss.Config") -> None:
         super().__init__(config)
+        if not config.kinds:
+            raise InputError(
+                f"objective.kinds=: names no kind of adversaries; use some of {','.join(contrast_classes())}"
+            )
         pooled = {"contrast", "contrast_mask"} if config.pool == "batch" else set()
         self.gathers = frozenset({"images", "captions", "scores", *pooled})
         self.local = frozenset({"contrast"})

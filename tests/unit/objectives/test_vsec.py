@@ -5,7 +5,11 @@ import pytest
 import torch
 
 from tests.synthetic import make_family, make_objective, synthetic
+from vse.config import override
+from vse.errors import InputError
 from vse.objectives.vsec import intra_pair_hinge
+from vse.presets import preset
+from vse.training.config import check_objective
 from vse.training.step import step_losses
 
 DATA = synthetic(seed=13, images=9)
@@ -61,3 +65,8 @@ def test_the_term_joins_when_asked():
     batch = DATA.collator(family, objective)(np.arange(6), 0)
     assert set(step_losses(family, objective, batch, 0)[1]) == {"sent"}
     assert set(step_losses(family, objective, batch, 1)[1]) == {"sent", "contrast"}
+
+
+def test_no_kind_of_adversaries_is_one_line_before_any_stage():
+    with pytest.raises(InputError, match=r"^objective\.kinds=: names no kind of adversaries; use some of noun,num"):
+        check_objective(override(preset("vsec_scenes"), {"objective.kinds": ""}))
