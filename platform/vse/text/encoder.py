@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 REVISION = 1  # raise it whenever the same files and captions give other vectors
 POOLINGS = ("mean", "cls", "last", "projected")
 BATCH = 64  # captions of equal length at a time
+_NO_LIMIT = 10**6  # a tokenizer without a maximum length names 10^30, which the library itself cannot truncate to
 _NEEDED = "config.json"
 _WEIGHTS = (".safetensors", ".bin")
 _READ = (".json", ".txt", ".model", *_WEIGHTS)  # of a folder that save_pretrained wrote
@@ -236,7 +237,7 @@ class TransformersEncoder(TextEncoder):
         positions = getattr(settings, "max_position_embeddings", 0) or 0
         positions -= self._first_position
         limits = (self.config.max_tokens, self._tokenizer.model_max_length, positions)
-        return min((limit for limit in limits if limit > 0), default=512)
+        return min((limit for limit in limits if 0 < limit < _NO_LIMIT), default=512)
 
     @property
     def _first_position(self) -> int:

@@ -130,3 +130,18 @@ def test_minilms_states_are_the_librarys():
     folder = SHARED / "data" / "weights" / "minilm_l6_v2"
     captions = [words(text) for text in ("A snowboarder isn't wakeboarding.", "Two men play football next to a lake")]
     np.testing.assert_allclose(encoder(folder).encode_words(captions), one_by_one(folder, captions), atol=5e-6)
+
+
+def test_a_model_and_a_tokenizer_without_a_maximum_length(tmp_path, folder):
+    """T5's positions are relative, and a tokenizer without a limit names 10^30."""
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, model_max_length=10**30)
+    torch.manual_seed(0)
+    sizes = {"d_model": 8, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    transformers.T5Model(transformers.T5Config(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    model = encoder(tmp_path)
+    long = ["dog"] * 600
+    states = np.split(model.encode_words([["a", "dog"], long]), [lengths_of([["a", "dog"]])[0]])
+    np.testing.assert_allclose(states[0], model.encode_words([["a", "dog"]]), atol=1e-6)
+    assert (np.abs(states[1]).sum(1) > 0).sum() == 512  # read by default, [CLS] and [SEP] included
