@@ -243,6 +243,13 @@ def check_objective(config: RunConfig) -> None:
     objective.check(config.model)
     if registry.component("family", family).pairwise and "scores" not in objective.gathers:
         raise InputError(f"objective={name}: compares codes, but family {family} scores pairs; use objective=ranking")
+    if config.train.unpaired and not objective.semi_supervised:
+        raise InputError(f"train.unpaired: objective={name} needs the image of every caption; use train.unpaired=false")
+    if config.train.unpaired and config.train.window:
+        raise InputError(
+            f"train.window={config.train.window}: train.unpaired=true reads images from the whole split in every "
+            "step; use train.window=0"
+        )
     _check_own_negatives(config, name, objective)
     adversaries_wanted(config)
 

@@ -305,9 +305,6 @@ def make_collator(config: RunConfig, data: TrainingInputs, inputs: Inputs, count
     """
     captions, extras = known_captions(config, data.train), list(data.extras)
     if config.train.unpaired:
-        name = registry.name_of("objective", config.objective)
-        if not registry.component("objective", name).semi_supervised:
-            raise InputError(f"train.unpaired: objective={name} needs the image of every caption")
         paired = np.isin(np.arange(len(data.train)), captions)
         extras.append(Unpaired(data.train, paired, config.seed))
         captions = np.arange(len(data.train))

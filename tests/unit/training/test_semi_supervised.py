@@ -15,7 +15,7 @@ from vse.stages import pipeline
 from vse.stages.train import build_family
 from vse.text.vocabulary import Vocabulary
 from vse.training.batches import Collator, Siblings, Unpaired, known_images
-from vse.training.config import family_inputs
+from vse.training.config import check_objective, family_inputs
 from vse.training.inputs import TrainingInputs, make_collator, training_batches, training_inputs
 from vse.training.step import step_losses
 
@@ -52,9 +52,14 @@ def test_all_pairs_are_the_default(workspace):
     assert "paired" not in collate(collate.captions[:3], 0)
 
 
-def test_objectives_that_need_every_partner_refuse(workspace):
-    with pytest.raises(InputError, match=r"train.unpaired: objective=univse needs the image of every caption"):
-        _collator(workspace, "univse_tiny", train__unpaired=True, train__pairs=0.5)
+def test_what_the_unpaired_rest_does_not_go_with_is_refused_before_any_stage():
+    rest = {"train.unpaired": True, "train.pairs": 0.5}
+    config = override(preset("univse_tiny"), rest)
+    with pytest.raises(InputError, match=r"^train\.unpaired: objective=univse needs the image of every caption; use t"):
+        check_objective(config)
+    check_objective(override(preset("vsepp_tiny"), rest))
+    with pytest.raises(InputError, match=r"^train\.window=8: train\.unpaired=true reads images from the whole split"):
+        check_objective(override(preset("vsepp_tiny"), rest | {"train.window": 8}))
 
 
 def test_closed_forms_read_known_pairs_only():
