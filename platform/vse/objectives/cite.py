@@ -66,9 +66,9 @@ class JWAECITELoss(JWAELoss):
         """Published for jWAE-MSE: λ = 1, 1, 0.2, 0.2. The weight of CITE's loss is ours."""
 
         match: str = knob("mse", "squared error (eq. 8)", choices=("mse",))
-        logistic: float = knob(1.0, "weight of CITE's logistic loss (ours)", low=0)
+        logistic: float = knob(1.0, "weight of CITE's logistic loss (ours)", above=0)
         l1: float = L1
-        mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="batch_negatives=true logistic>0")
+        mask: str = knob("same", ABOUT_MASK, choices=MASKS, only="batch_negatives=true")
         batch_negatives: bool = BATCH_NEGATIVES
 
     def __init__(self, config: "JWAECITELoss.Config") -> None:
