@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 
 import vse.features.backbones  # noqa: F401  (registers what `features.backbone` can be)
 from vse import registry
+from vse.adversaries.attacks import contrast_classes
 from vse.adversaries.pools import PoolConfig
 from vse.adversaries.vsec.candidates import NAMED, Rules
 from vse.config import group, knob, override, part
@@ -280,8 +281,19 @@ def _check_own_negatives(config: RunConfig, name: str, objective: Objective) -> 
 
 
 def adversaries_wanted(config: RunConfig) -> ContrastDraws | None:
-    """The adversaries that the configured objective trains against. Raises InputError if the family encodes none."""
+    """The adversaries that the configured objective trains against.
+
+    Raises InputError if the family encodes none, or if `text.contrast` makes none of these kinds.
+    """
     wanted = registry.build("objective", config.objective).adversaries
-    if wanted is not None and not family_inputs(config).contrast:
+    if wanted is None:
+        return None
+    if not family_inputs(config).contrast:
         raise InputError("objective: compares adversaries of captions, but this family encodes none")
+    paradigms = [paradigm for kind in wanted.kinds for paradigm in contrast_classes()[kind]]
+    if not set(paradigms) & set(config.text.contrast.paradigms):
+        raise InputError(
+            f"text.contrast.paradigms={','.join(config.text.contrast.paradigms)}: makes no adversaries of "
+            f"objective.kinds={','.join(wanted.kinds)}; add {' or '.join(paradigms)}"
+        )
     return wanted

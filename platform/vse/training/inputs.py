@@ -227,7 +227,7 @@ def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: V
     if wanted is None:
         return None
     assert material.candidates is not None, "an objective over adversaries needs candidates"
-    return ContrastSampler(
+    sampler = ContrastSampler(
         material.candidates,
         train.captions,
         vocabulary,
@@ -236,6 +236,10 @@ def _contrast(config: RunConfig, material: Material, train: Split, vocabulary: V
         balance=wanted.balance,
         paradigms=tuple(paradigm for kind in wanted.kinds for paradigm in contrast_classes()[kind]),
     )
+    if not sampler.sizes().any():
+        kinds = ",".join(wanted.kinds)
+        log.warning("warning: no training caption has an adversary of objective.kinds=%s, so their loss is zero", kinds)
+    return sampler
 
 
 def _sentence_dim(material: Material, inputs: Inputs) -> int:

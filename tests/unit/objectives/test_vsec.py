@@ -70,3 +70,11 @@ def test_the_term_joins_when_asked():
 def test_no_kind_of_adversaries_is_one_line_before_any_stage():
     with pytest.raises(InputError, match=r"^objective\.kinds=: names no kind of adversaries; use some of noun,num"):
         check_objective(override(preset("vsec_scenes"), {"objective.kinds": ""}))
+
+
+def test_kinds_of_which_no_adversary_is_made_are_refused():
+    changes = {"text.contrast.paradigms": "noun,shuffle", "objective.kinds": "numeral"}
+    said = "makes no adversaries of objective.kinds=numeral; add numeral"
+    with pytest.raises(InputError, match=rf"^text\.contrast\.paradigms=noun,shuffle: {said}$"):
+        check_objective(override(preset("vsec_scenes"), changes))
+    check_objective(override(preset("vsec_scenes"), changes | {"objective.kinds": "numeral,relation"}))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from vse.adversaries.pools import build_pools
+from vse.adversaries.vsec.table import Candidates
 from vse.config import override
 from vse.data.records import Caption, Image, Records
 from vse.errors import InputError
@@ -41,7 +42,7 @@ def opened(material, name="univse_tiny", **changes):
 
 
 @pytest.mark.seconds
-def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
+def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path, caplog):
     place = stages(tmp_path / "workspace")
     config = override(preset("vsec_scenes"), {**TINY, "objective.draws": 4, "objective.kinds": ("noun", "numeral")})
     found = pipeline.prepare(config, place)
@@ -57,6 +58,10 @@ def test_adversaries_of_training_captions_reach_the_batch(stages, tmp_path):
         for other, length in zip(batch["contrast"][row], batch["contrast_lengths"][row], strict=True):
             assert other[:length].tolist() != own
             assert not other[length:].any()
+    assert "has an adversary" not in caplog.text
+    none = Candidates("none", found.candidates.words, found.candidates.table.slice(0, 0))
+    training_inputs(config, dataclasses.replace(found, candidates=none), family_inputs(config))
+    assert "no training caption has an adversary of objective.kinds=noun,numeral, so their loss is zero" in caplog.text
     with pytest.raises(InputError, match="this family encodes none"):
         pipeline.prepare(override(preset("vsepp_scenes"), {"objective": "vsec"}), place)
     paradigms = found.candidates.table.column("paradigm").to_pylist()
