@@ -100,8 +100,15 @@ class RelationalLoss(HingeObjective):
         hinge: str = knob("hardest", "negatives of the global loss", choices=("hardest", "sum"))
 
     def check(self, model: object) -> None:
-        weight = self.config.global_weight
-        if getattr(model, "structure", "") == "pool" and weight == type(self.config)().global_weight:
+        weight, structure = self.config.global_weight, getattr(model, "structure", "none")
+        if structure != "none" and not self.weights(0)[structure]:
+            raise InputError(
+                f"objective.{structure}_weight=0: nothing else trains model.structure={structure}; use "
+                "model.structure=none"
+            )
+        if structure == "none" and not weight:
+            raise InputError("objective.global_weight=0: leaves no loss without pools or attention; use one above 0")
+        if structure == "pool" and weight == type(self.config)().global_weight:
             raise InputError(
                 f"objective.global_weight={weight:g}: is the weight without pools; with model.structure=pool add "
                 "objective.global_weight=0.2, the thesis's weight (section 3.4), or another"

@@ -1,11 +1,18 @@
 """Structural alignment against loops over items, pools and nodes; value and gradient."""
 
+import contextlib
+
+import numpy as np
 import pytest
 import torch
 
+from tests.synthetic import make_family, make_objective, synthetic
+from vse.errors import InputError
 from vse.objectives.hinge import bidirectional_hinge, excluded_pairs
 from vse.objectives.relational import RelationalLoss, attended, hardest, pool_hinge
+from vse.training.step import step_losses
 
+DATA = synthetic(seed=8, images=8)
 ITEMS = 6
 
 
@@ -128,3 +135,31 @@ def test_codes_of_half_precision_are_compared_in_single():
     )
     for found, expected in zip(attended(a, b), attended(a.float(), b.float()), strict=True):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("structure", "weights", "said"),
+    [
+        ("none", {}, "objective.global_weight=0: leaves no loss without pools or attention; use one above 0"),
+        (
+            "pool",
+            {"pool_weight": 0.0},
+            "objective.pool_weight=0: nothing else trains model.structure=pool; use model.structure=none",
+        ),
+        (
+            "attention",
+            {"attention_weight": 0.0},
+            "objective.attention_weight=0: nothing else trains model.structure=attention; use model.structure=none",
+        ),
+        ("pool", {}, ""),
+        ("attention", {}, ""),
+    ],
+)
+def test_weights_that_leave_no_loss_are_refused(structure, weights, said):
+    family = make_family("relational", DATA.context, structure=structure)
+    objective = make_objective("relational", global_weight=0.0, **weights)
+    total = step_losses(family, objective, DATA.collator(family, objective)(np.arange(len(DATA)), 1), 1)[0]
+    assert (float(total.detach()) == 0) == bool(said)
+    with pytest.raises(InputError) if said else contextlib.nullcontext() as error:
+        objective.check(family.config)
+    assert not said or str(error.value) == said
