@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models.encoders import unit
-from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs, Phase
+from vse.models.family import Batch, Context, Encoded, Family, FeatureScale, Inputs
 from vse.registry import ComponentConfig, register
 
 
@@ -138,6 +138,7 @@ class CCA(Family):
         scale: of image features (see `FeatureScale`).
     """
 
+    by_steps = False
     image_map: nn.Parameter
     image_mean: nn.Parameter
     caption_map: nn.Parameter
@@ -165,10 +166,6 @@ class CCA(Family):
         for side, size in (("image", channels), ("caption", length)):
             self.register_parameter(f"{side}_map", nn.Parameter(torch.zeros(size, dim), requires_grad=False))
             self.register_parameter(f"{side}_mean", nn.Parameter(torch.zeros(size), requires_grad=False))
-
-    def phases(self) -> tuple[Phase, ...]:
-        """No phase: the family is fitted in closed form."""
-        return ()
 
     @torch.no_grad()
     def fit(self, batches: Callable[[], Iterator[Batch]], pairs: Callable[[], Iterator[Batch]] | None = None) -> None:

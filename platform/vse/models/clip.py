@@ -10,7 +10,7 @@ from torch import nn
 
 from vse.errors import InputError
 from vse.models.encoders import unit
-from vse.models.family import Batch, Context, Encoded, Family, Inputs, Phase
+from vse.models.family import Batch, Context, Encoded, Family, Inputs
 from vse.registry import ComponentConfig, register
 
 
@@ -26,6 +26,7 @@ class CLIP(Family):
 
     inputs = Inputs(image="pooled", components=False, sentence=True)
     of_one_encoder = True
+    by_steps = False
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
@@ -41,10 +42,6 @@ class CLIP(Family):
             )
         # A family without weights still has a device and a number type.
         self.one = nn.Parameter(torch.ones(()), requires_grad=False)
-
-    def phases(self) -> tuple[Phase, ...]:
-        """No phase: there is nothing to train."""
-        return ()
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from projected vectors of the image tower."""

@@ -143,6 +143,7 @@ class Family(nn.Module):
             against all captions). Empty if the score is the product of two codes.
         reads_word_ids: whether its score depends on the vocabulary ids of words and not only on their vectors, so that
             it has no derivative by single words.
+        by_steps: whether it is trained by steps; False if it is fitted in closed form or not trained at all.
         of_one_encoder: whether it compares frozen vectors as they are, so that both must come from one dual encoder.
     """
 
@@ -154,6 +155,7 @@ class Family(nn.Module):
     vocabulary_buffers: ClassVar[tuple[str, ...]] = ()
     pairwise: ClassVar[frozenset[str]] = frozenset()
     of_one_encoder: ClassVar[bool] = False
+    by_steps: ClassVar[bool] = True
     reads_word_ids: bool = False
     _scalars: tuple[str, ...] = ()
 
@@ -271,8 +273,8 @@ class Family(nn.Module):
         raise TypeError(f"{type(self).__name__} has no attention over regions")
 
     def phases(self) -> tuple[Phase, ...]:
-        """Phases of a step in order: one over all parameters, unless a family overrides it (adversarial, untrained)."""
-        return (Phase("all", None, trainable(self)),)
+        """Phases of a step in order: one over all parameters unless a family overrides it; none without `by_steps`."""
+        return (Phase("all", None, trainable(self)),) if self.by_steps else ()
 
     def fit(self, batches: Callable[[], Iterator[Batch]], pairs: Callable[[], Iterator[Batch]] | None = None) -> None:
         """Fit the parts with a closed form before the first step, by default the scale of sentence vectors.

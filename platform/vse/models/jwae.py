@@ -64,7 +64,11 @@ class JWAE(Family):
         fixed_words: bool = knob(False, "keep given word vectors fixed", only="text=gru text.word_vectors!=")
         gru_dim: int = knob(512, "state of the encoding GRU in each direction (ours)", low=1, only="text=gru")
         word_dropout: float = knob(
-            0.2, "words hidden from the decoder (released code)", low=0, high=0.9, only="text=gru"
+            0.2,
+            "words hidden from the decoder (released code)",
+            low=0,
+            high=0.9,
+            only="text=gru objective.lambda2>0",
         )
         regularizer: str = knob("adversary", "regulariser of the codes", choices=("adversary", "vae", "none"))
 

@@ -55,7 +55,9 @@ class JWAESCAN(SCAN):
 
         text: str = knob("words", "word vectors and a GRU; the decoder needs their vectors", choices=("words",))
         hidden_dim: int = knob(1024, "hidden layer of the regions' decoder (ours)", low=1)
-        word_dropout: float = knob(0.2, "words hidden from the decoder (released code)", low=0, high=0.9)
+        word_dropout: float = knob(
+            0.2, "words hidden from the decoder (released code)", low=0, high=0.9, only="objective.lambda2>0"
+        )
         draw: str = knob(
             "own", "drawn region and word: of each pair, or one position for all (released code)", choices=DRAWS
         )

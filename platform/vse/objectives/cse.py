@@ -33,7 +33,7 @@ class CSELoss(Objective):
 
         margin: float = knob(0.2, "margin of the hinges", low=0, only="match=hinge")
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"), only="match=hinge")
-        middle: float = knob(0.5, "weight of the lower layers", low=0)
+        middle: float = knob(0.5, "weight of the lower layers", low=0, only="model.layers>1")
         match: str = knob("hinge", MATCH, choices=MATCHES)
         mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 

@@ -173,7 +173,7 @@ class JWAELoss(MatchingObjective):
             "sum",
             "errors over dimensions: sum as in eqs. 6 and 7, or mean",
             choices=("sum", "mean"),
-            only="lambda1>0 or model.text=sentence or match=mse",
+            only="lambda1>0 or model.text=sentence lambda2>0 or match=mse",
         )
         mmd: float = knob(0.0, "weight of the discrepancy between the codes of images and text (MMD-MSE)", low=0)
 

@@ -28,7 +28,7 @@ from vse.sweeps.plan import ARM, MATERIAL, SweepCall, label_of
 from vse.sweeps.progress import Epochs
 from vse.sweeps.trial_process import Function, report_epoch, say
 from vse.training.checkpoint import Checkpoints, read_progress
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, epochs_of
 from vse.training.inputs import Material
 from vse.workspace.layout import Workspace
 
@@ -259,7 +259,7 @@ class _Curve:
         self.values.append(max(now, before) if self.config.train.select == "rsum" else now)
         self.seconds += numbers.get("train/seconds", 0.0)
         self.waited = numbers.get("waited", self.waited)
-        epoch, last = int(numbers["epoch"]), self.config.train.epochs
+        epoch, last = int(numbers["epoch"]), epochs_of(self.config)
         text = f"{self.name}: epoch {epoch}/{last}, rsum {self.values[-1]:.1f}"
         epochs = Epochs(epoch, last, epoch if self.before is None else self.before)
         if not self.halving:

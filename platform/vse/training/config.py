@@ -79,7 +79,7 @@ class OptimConfig:
         (), "milestones: epochs done before each change of the rate", low=1, only="schedule=milestones"
     )
     factors: tuple[float, ...] = knob(
-        (0.1,), "milestones: share of lr from each of them on", above=0, only="schedule=milestones"
+        (0.1,), "milestones: share of lr from each of them on", above=0, only="schedule=milestones milestones!="
     )
     floor: float = knob(1e-5, "halving: smallest rate", low=0, only="schedule=halving")
     warmup: float = knob(0.0, "epochs of linear warm-up", low=0)
@@ -206,6 +206,16 @@ def identity(config: RunConfig) -> RunConfig:
 def family_inputs(config: RunConfig) -> Inputs:
     """What the configured family reads."""
     return registry.component("family", registry.name_of("family", config.model)).requires(config.model)
+
+
+def trained_by_steps(config: RunConfig) -> bool:
+    """Whether the configured family is trained by steps."""
+    return registry.component("family", registry.name_of("family", config.model)).by_steps
+
+
+def epochs_of(config: RunConfig) -> int:
+    """Epochs of a run; one, which validates and saves, if its family is not trained by steps."""
+    return config.train.epochs if trained_by_steps(config) else 1
 
 
 def check_objective(config: RunConfig) -> None:

@@ -3,7 +3,7 @@
 `only` is one condition or several: `pooling=maxk`, `structure=pool|attention`, `eta_o>0`, `text.word_vectors!=`. All
 conditions between spaces must hold, or all of another set after ` or `. A name without a dot is a key of the same
 group, and its condition holds if the group has no such key. A name with a dot, and `model` and `objective`, are keys of
-the run.
+the run. What depends on the kind of family is computed here instead.
 """
 
 import operator
@@ -13,9 +13,12 @@ from typing import Any
 
 from vse.config import flatten, typed, walk
 from vse.errors import InputError
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, family_inputs, trained_by_steps
 
 _CONDITION = re.compile(r"([\w.]+)(!=|=|>|<)(.*)")
+_OF_STEPS = re.compile(
+    r"(optim|objective)\..*|train\.(epochs|batch_size|select|unpaired|window|patience|evaluate_every)"
+)
 _COMPARISONS = {">": operator.gt, "<": operator.lt}
 
 
@@ -57,7 +60,12 @@ def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
     leaves = flatten(config)
     declared = ((key, spec.metadata.get("only", "")) for key, spec, _, _ in walk(config) if "kind" not in spec.metadata)
     conditions = ((key, unmet(only, key.rpartition(".")[0], leaves)) for key, only in declared if only)
-    return {key: broken for key, broken in conditions if broken is not None}
+    idle = {key: broken for key, broken in conditions if broken is not None}
+    if not family_inputs(config).components:
+        idle["text.drop_components"] = ("model", "a family that reads components")
+    if not trained_by_steps(config):
+        idle |= {key: ("model", "a family that is trained by steps") for key in leaves if _OF_STEPS.fullmatch(key)}
+    return idle
 
 
 def check_effects(config: RunConfig, keys: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from vse import registry
 from vse.objectives.objective import Objective
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, epochs_of
 
 
 def warmup_epochs(config: RunConfig) -> int:
@@ -42,7 +42,7 @@ def epoch_line(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> s
     """
     objective: Objective = registry.build("objective", config.objective)
     shown = [*_losses(objective, numbers, epoch), *((key, numbers[key]) for key in _VALIDATION if key in numbers)]
-    line = f"epoch {epoch}/{config.train.epochs}" + "".join(f"  {key} {value:.3f}" for key, value in shown)
+    line = f"epoch {epoch}/{epochs_of(config)}" + "".join(f"  {key} {value:.3f}" for key, value in shown)
     return f"{line}  (sum over negatives)" if epoch <= warmup_epochs(config) else line
 
 

@@ -13,7 +13,7 @@ from vse.display.markdown import artifact, commands, escaped, run
 from vse.errors import InputError
 from vse.storage.folder import Folder
 from vse.storage.lease import DEAD_AFTER
-from vse.training.config import RunConfig
+from vse.training.config import RunConfig, trained_by_steps
 from vse.workspace.journal import FILE_NAME, Journal, JournalState, parse, read
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import run_tags
@@ -222,10 +222,10 @@ _SHOWN = {"val/rsum": "rsum", "val/i2t/r1": "R@1 i2t", "val/t2i/r1": "R@1 t2i"}
 def what_is_trained(config: RunConfig) -> str:
     """One line on a training: family, source and sizes."""
     family, source = registry.name_of("family", config.model), registry.name_of("source", config.data)
+    steps = f"{config.train.epochs} epochs of {config.train.batch_size} captions per step"
     return (
-        f"train {family} on {source} with seed {config.seed}: {config.train.epochs} epochs of "
-        f"{config.train.batch_size} captions per step, {config.train.workers} worker(s), "
-        f"{config.train.gpus_per_worker:g} GPU(s) each"
+        f"train {family} on {source} with seed {config.seed}: {steps if trained_by_steps(config) else 'no steps'}, "
+        f"{config.train.workers} worker(s), {config.train.gpus_per_worker:g} GPU(s) each"
     )
 
 

@@ -21,16 +21,18 @@ from vse.training.step import learning_rate, step_losses
 DATA = synthetic(seed=7, images=8)
 # Settings by which others lose or gain their effect; `vectors` stands for text.word_vectors.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "cse": [{"match": "infonce"}, {"vectors": True}],
+    "cse": [{"match": "infonce"}, {"vectors": True}, {"layers": 1}],
     "jwae": [
         {"text": "sentence"},
         {"regularizer": "none", "lambda3": 0.0, "lambda4": 0.0},
         {"regularizer": "vae"},
         {"match": "mse"},
         {"match": "infonce", "lambda1": 0.0},
+        {"lambda2": 0.0},
+        {"text": "sentence", "lambda1": 0.0, "lambda2": 0.0},
         {"vectors": True},
     ],
-    "jwae_scan": [{"aggregate": "mean"}, {"direction": "i2t"}],
+    "jwae_scan": [{"aggregate": "mean"}, {"direction": "i2t"}, {"lambda2": 0.0}],
     "relational": [{"structure": "pool", "global_weight": 0.2}, {"structure": "attention"}, {"vectors": True}],
     "scan": [{"direction": "both"}, {"direction": "i2t"}, {"aggregate": "mean"}],
     "univse": [
@@ -41,7 +43,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "vsepp": [{"image": "map"}, {"image": "map", "pooling": "max"}, {"hinge": "sum"}, {"vectors": True}],
     "embedding_network": [{"siblings": False}],
 }
-FAMILIES = sorted(set(registry.names("family")) - {"cca", "clip"})  # which make no steps
+WITHOUT_STEPS = ("cca", "clip")
+FAMILIES = sorted(set(registry.names("family")) - set(WITHOUT_STEPS))
 CASES = [(family, variant) for family in FAMILIES for variant in [{}, *VARIANTS.get(family, [])]]
 # What a step on these few captions cannot show, and why.
 UNSEEN = {
@@ -166,9 +169,22 @@ def _value(family: str, variant: dict[str, Any], key: str) -> Any:
     return getattr(made.config, name)
 
 
+@pytest.mark.parametrize("family", registry.names("family"))
+def test_a_family_without_steps_reads_no_setting_of_them(family: str) -> None:
+    model = make_family(family, DATA.context)
+    assert bool(model.phases()) == (family not in WITHOUT_STEPS)
+    leaves, idle = flatten(frame_of(family)), without_effect(frame_of(family))
+    of_steps = {key for key in leaves if key.startswith(("optim.", "objective."))} | {"train.epochs", "train.window"}
+    assert (of_steps <= set(idle)) == (family in WITHOUT_STEPS)
+    assert ("text.drop_components" in idle) == (not model.inputs.components)
+    assert not {"train.precision", "train.workers", "train.threads", "seed"} & set(idle)
+
+
+@pytest.mark.parametrize("milestones", [(), (3,)])
 @pytest.mark.parametrize("schedule", ["constant", "step", "milestones", "halving", "cosine"])
-def test_what_a_schedule_does_not_read_has_no_effect(schedule: str) -> None:
-    config = override(preset("vsepp_scenes"), {"optim.schedule": schedule, "optim.milestones": (3,), "optim.every": 2})
+def test_what_a_schedule_does_not_read_has_no_effect(schedule: str, milestones: tuple[int, ...]) -> None:
+    changes = {"optim.schedule": schedule, "optim.milestones": milestones, "optim.every": 2}
+    config = override(preset("vsepp_scenes"), changes)
     idle, optim = without_effect(config), config.optim
     others: dict[str, Any] = {
         "every": 4,
@@ -229,6 +245,16 @@ def test_what_a_schedule_does_not_read_has_no_effect(schedule: str) -> None:
             "vsepp_scenes",
             {"optim.every": 3},
             "optim.every=3: has no effect with optim.schedule=cosine; it needs optim.schedule=step|halving",
+        ),
+        (
+            "vsepp_scenes",
+            {"text.drop_components": 0.3},
+            "text.drop_components=0.3: has no effect with model=vsepp; it needs a family that reads components",
+        ),
+        (
+            "cca_scenes",
+            {"train.epochs": 7},
+            "train.epochs=7: has no effect with model=cca; it needs a family that is trained by steps",
         ),
     ],
 )
