@@ -45,7 +45,7 @@ class VSEC(Family):
             "words", "fixed part of a word: its given vector, or its state of text.encoder", choices=("words", "states")
         )
         word_dim: int = knob(100, "dimension of the learned part of a word's vector", low=1)
-        dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
+        dropout: float = knob(0.0, "dropout of image features, word vectors and states", low=0, high=0.9)
 
     @classmethod
     def requires(cls, config: "VSEC.Config") -> Inputs:
@@ -101,17 +101,16 @@ class VSEC(Family):
     def _encode(self, batch: Batch) -> Float[Tensor, "batch dim"]:
         if self.encoded is None:
             words, (local,) = distinct(batch["tokens"])
-            table = self._vectors(words)
+            table = self.words(words)
         else:
             states, local = self.encoded.rows(batch)
-            table = torch.cat([states, self._vectors(F.pad(batch["tokens"].flatten(), (1, 0)))], dim=1)
+            words = F.pad(batch["tokens"].flatten(), (1, 0))
+            table = torch.cat([states, self.words(words)], dim=1)
+        # In training a part is dropped, the same for a word wherever it occurs: in its caption as in adversaries.
+        table = self.dropout(table, word_keys(words))
         forward = self.forward_gru(table, local, batch["lengths"])
         backward = self.backward_gru(table, reversed_rows(local, batch["lengths"]), batch["lengths"])
         return unit(torch.cat([forward, backward], dim=1))
-
-    def _vectors(self, words: Int[Tensor, " words"]) -> Float[Tensor, "words dim"]:
-        """Vectors of words; in training a part of them is dropped, the same for a word wherever it occurs."""
-        return self.dropout(self.words(words), word_keys(words))
 
 
 def _longer(rows: Tensor, time: int) -> Tensor:

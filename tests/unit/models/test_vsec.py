@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.synthetic import make_family, make_objective, synthetic
+from vse.models.noise import word_keys
 from vse.models.vsec import reversed_rows
 
 DATA = synthetic(seed=11, images=8)
@@ -60,6 +61,32 @@ def test_dropout_hides_the_same_part_of_a_word_in_a_caption_and_its_adversaries(
     torch.testing.assert_close(off(own)["contrast"][:, 0], dropped["captions"])
     images = make_family("vsec", DATA.context, dropout=0.5).train()(batch)["images"]
     assert not torch.equal(images, family.eval()(batch)["images"])
+
+
+def test_dropout_hides_a_part_of_states_too_the_same_of_a_word_in_this_step():
+    """Codes and gradients as without dropout from states and word vectors that are masked by hand."""
+    family = make_family("vsec", DATA.context, text="states", dropout=0.5).train()
+    plain = make_family("vsec", DATA.context, text="states").train()
+    batch = _batch(family)
+    vocabulary = torch.arange(DATA.context.vocabulary_size)
+    masks = family.dropout(torch.ones(len(vocabulary), 5 + 4, dtype=torch.float64), word_keys(vocabulary))
+    with torch.no_grad():
+        plain.words.learned.weight *= masks[:, 5:]
+    names = {"states": "tokens", "contrast_states": "contrast"}
+    given = {name: batch[name].double().requires_grad_() for name in names}
+    found = family({**batch, **given})
+    expected = plain({**batch, **{name: given[name] * masks[batch[ids], :5] for name, ids in names.items()}})
+    for name in ("captions", "contrast"):
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
+        weight = torch.randn_like(found[name])
+        of_both = [
+            torch.autograd.grad((each[name] * weight).sum(), list(given.values()), retain_graph=True, allow_unused=True)
+            for each in (found, expected)
+        ]
+        for ours, theirs in zip(*of_both, strict=True):
+            if theirs is not None:
+                torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-12)
+    assert not torch.equal(found["captions"], plain({**batch, **given})["captions"])
 
 
 def test_without_adversaries_in_the_batch_it_is_a_plain_family():
