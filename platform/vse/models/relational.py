@@ -43,8 +43,6 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, input_dim: int, dim: int, heads: int, hidden: int) -> None:
         super().__init__()
-        if dim % heads:
-            raise InputError(f"model.heads={heads}: must divide model.dim={dim}")
         self.heads, self.size, self.residual = heads, dim // heads, input_dim == dim
         self.before, self.between = nn.LayerNorm(input_dim), nn.LayerNorm(dim)
         self.queries_keys_values = nn.Linear(input_dim, 3 * dim, bias=False)
@@ -127,6 +125,9 @@ class Relational(Family):
 
     @classmethod
     def requires(cls, config: "Relational.Config") -> Inputs:
+        """What batches must hold. Raises InputError if attention heads cannot share the dimensions of the space."""
+        if config.dim % config.heads:
+            raise InputError(f"model.heads={config.heads}: must divide model.dim={config.dim}")
         encoded = config.text == "states"
         return Inputs(image="map", components=False, sentence=encoded, states=encoded)
 

@@ -172,10 +172,15 @@ class UniVSE(Family):
         renormalize: bool = knob(True, "normalise u_cap again, so that the score is a cosine")
         dropout: float = knob(0.0, "dropout of image features and word vectors", low=0, high=0.9)
 
-    def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
-        super().__init__(config)
+    @classmethod
+    def requires(cls, config: "UniVSE.Config") -> Inputs:
+        """What batches must hold. Raises InputError if no type of component is read."""
         if not config.components:
             raise InputError(f"model.components: name at least one of {', '.join(TYPES)}")
+        return cls.inputs
+
+    def __init__(self, config: "UniVSE.Config", context: Context, scale: str = "standardize") -> None:
+        super().__init__(config)
         channels, dim, dropout = context.feature_dims["map"], config.dim, config.dropout
         self.image = RegionEncoder(channels, dim, config.pooling, config.k, scale, dropout)
         self.phi = ObjectEncoder(context, config.basic_dim, config.modifier_dim, dim, config.fixed_words, dropout)

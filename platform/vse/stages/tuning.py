@@ -27,7 +27,7 @@ from vse.training.adapters import add_adapters, check_adapted
 from vse.training.batches import blocks
 from vse.training.checkpoint import Checkpoints, load_weights, weights_of
 from vse.training.collectives import add_up, together, world
-from vse.training.config import RunConfig, TrainConfig, regions_from_maps
+from vse.training.config import RunConfig, TrainConfig, regions_from_maps, trained_by_steps
 from vse.training.examples import Examples
 from vse.training.inputs import Material
 from vse.training.loop import PERMANENT_ERRORS
@@ -43,6 +43,9 @@ def check_tuning(config: RunConfig) -> None:
     train, name = config.train, registry.name_of("backbone", config.features.backbone)
     if not train.finetune:
         return
+    if not trained_by_steps(config):
+        family = registry.name_of("family", config.model)
+        raise InputError(f"train.finetune=true: family {family} is not trained by steps; choose another model")
     backbone = registry.build("backbone", config.features.backbone)
     if isinstance(backbone, ReadyMade):
         raise InputError(f"train.finetune=true: features.backbone={name} has no network; choose one that reads images")
@@ -155,9 +158,6 @@ def tuning_of(
     if not config.train.finetune:
         return None
     train, output, start = config.train, family.inputs.image, start_of(config, workspace)
-    if not family.phases():
-        name = registry.name_of("family", config.model)
-        raise InputError(f"train.finetune=true: family {name} is not trained by steps; choose another model")
     backbone: Any = registry.build("backbone", config.features.backbone)
     network = backbone.load((output,))
     if start is not None:

@@ -225,6 +225,7 @@ def check_objective(config: RunConfig) -> None:
     GPU train in half precision, or one whose workers cannot have the GPUs they ask for, and one that keeps its last
     epoch has no patience to lose.
     """
+    family_inputs(config)  # raises for settings of the family that exclude each other
     check_gpus(config.train.workers, config.train.gpus_per_worker)
     if config.train.precision in HALF and not config.train.gpus_per_worker:
         raise InputError(

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vse.errors import InputError
-from vse.models.relational import EncoderLayer
+from vse.models.relational import EncoderLayer, Relational
 
 
 def _layer(inputs=8, dim=8, heads=2):
@@ -65,7 +65,7 @@ def test_order_goes_through():
 
 def test_heads_must_divide_the_dimension():
     with pytest.raises(InputError, match=r"model\.heads=3: must divide model\.dim=8"):
-        EncoderLayer(8, 8, 3, 4)
+        Relational.requires(Relational.Config(dim=8, heads=3))
 
 
 def test_bfloat16_autocast():

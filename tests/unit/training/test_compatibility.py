@@ -188,6 +188,28 @@ def test_a_wrong_pair_is_one_line_before_any_stage(family, variant, objective, s
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("relational_basic_small", {"model.dim": 100}, "model.heads=8: must divide model.dim=100"),
+        (
+            "univse_small",
+            {"model.components": ""},
+            "model.components: name at least one of object, attribute, relation",
+        ),
+        (
+            "vsepp_small",
+            {"model.normalize_images": False, "model.image": "map"},
+            "model.normalize_images=false: only wi",
+        ),
+    ],
+)
+def test_settings_of_a_family_that_exclude_each_other_are_refused_with_the_objective(name, changes, said):
+    with pytest.raises(InputError) as caught:
+        check_objective(override(preset(name), changes))
+    assert str(caught.value).startswith(said)
+
+
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_half_precision_without_a_gpu_is_one_line_before_any_stage(precision, tmp_path, monkeypatch):
     monkeypatch.setattr(pipeline, "prepare", None)
