@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.models.encoders import two_layers, unit
-from vse.models.family import Batch, Context, Encoded
+from vse.models.family import Batch, Context, Encoded, Family
 from vse.models.jwae import JWAE
 from vse.models.two_branches import BranchConfig, TwoBranches
 from vse.registry import ComponentConfig, register
@@ -90,8 +90,23 @@ class ConceptScore(nn.Module):
         return self.last(torch.einsum(weighted_sum, concepts, weights)).squeeze(-1)
 
 
+class ScoredByConcepts(Family):
+    """Scores of pairs by `ConceptScore`, from `images`, `captions` and `concepts`."""
+
+    pairwise = frozenset({"captions", "concepts"})
+    score: ConceptScore
+
+    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
+        """score: the logit of every pair (images, captions)."""
+        return {"score": self.score(images["images"], captions["captions"], captions["concepts"])}
+
+    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
+        """The logits of each caption with its own list."""
+        return self.score.of_lists(images["images"], captions["captions"], captions["concepts"])
+
+
 @register("family", "cite")
-class CITE(TwoBranches):
+class CITE(ScoredByConcepts, TwoBranches):
     """Codes `images` and `captions` (batch, dim) are unit vectors, `concepts` (batch, K) logits of their weights.
 
     Args:
@@ -99,8 +114,6 @@ class CITE(TwoBranches):
         context: of the data.
         scale: of image features (see `FeatureScale`).
     """
-
-    pairwise = frozenset({"captions", "concepts"})
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig, BranchConfig, ConceptConfig):
@@ -123,17 +136,9 @@ class CITE(TwoBranches):
         concepts = self.score.weigh(batch["sentence"].to(next(self.text.parameters()).dtype))
         return {"captions": unit(self.branch_of_captions(batch)), "concepts": concepts}
 
-    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """score: the logit of every pair (images, captions)."""
-        return {"score": self.score(images["images"], captions["captions"], captions["concepts"])}
-
-    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
-        """The logits of each caption with its own list."""
-        return self.score.of_lists(images["images"], captions["captions"], captions["concepts"])
-
 
 @register("family", "jwae_cite")
-class JWAECITE(JWAE):
+class JWAECITE(ScoredByConcepts, JWAE):
     """jWAE with fixed sentence vectors whose pairs are scored as by CITE; adds `concepts` (batch, K).
 
     Args:
@@ -142,7 +147,6 @@ class JWAECITE(JWAE):
         scale: of image features (see `FeatureScale`).
     """
 
-    pairwise = frozenset({"captions", "concepts"})
     unit_codes = False
 
     @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,14 +174,6 @@ class JWAECITE(JWAE):
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim), unit vectors, and concepts (batch, K)."""
         return super().encode_captions(batch) | self._concepts(batch)
-
-    def score_parts(self, images: Batch, captions: Batch) -> dict[str, Tensor]:
-        """score: the logit of every pair (images, captions)."""
-        return {"score": self.score(images["images"], captions["captions"], captions["concepts"])}
-
-    def listed_scores(self, images: Encoded, captions: Encoded) -> Float[Tensor, "captions listed"]:
-        """The logits of each caption with its own list."""
-        return self.score.of_lists(images["images"], captions["captions"], captions["concepts"])
 
     def _concepts(self, batch: Batch) -> Encoded:
         return {"concepts": self.score.weigh(self._sentences(batch))}
