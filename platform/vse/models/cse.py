@@ -86,8 +86,7 @@ class CSE(Family):
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""
-        features = batch["pooled"].to(self.words.embedding.weight.dtype)
-        return {"images": self.image(features, draw=batch.get("draw"))}
+        return {"images": self.image(batch["pooled"], draw=batch.get("draw"))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the code of the last layer."""

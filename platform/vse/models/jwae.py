@@ -149,12 +149,10 @@ class JWAE(Family):
         return code, {"mean": mean, "log_variance": log_variance}
 
     def _features(self, batch: Batch) -> Float[Tensor, "batch channels"]:
-        first = cast(nn.Linear, self.encode_image[0])
-        return self.scale(batch[self.inputs.image].to(first.weight.dtype))
+        return self.scale(batch[self.inputs.image])
 
     def _sentences(self, batch: Batch) -> Float[Tensor, "batch sentence"]:
-        first = cast(nn.Linear, self.encode_image[0])
-        return self.text_scale(batch["sentence"].to(first.weight.dtype))
+        return self.text_scale(batch["sentence"])
 
     def _decoded_text(self, batch: Batch, codes: Tensor) -> Encoded:
         """Inputs and outputs of fixed vectors, or logits of all next words (words, vocabulary) and the words."""

@@ -110,8 +110,7 @@ class JWAESCAN(SCAN):
 
     def _region_codes(self, batch: Batch) -> tuple[Tensor, Float[Tensor, "batch dim"], Tensor]:
         """Codes of all regions (zero if absent), the code of the drawn one, and its scaled features."""
-        features = batch["map"].to(self.project.weight.dtype)
-        mask, scaled = present(features), self.scale(features)
+        mask, scaled = present(batch["map"]), self.scale(batch["map"])
         codes = self.project(scaled)
         if mask is None:
             mask = torch.ones(codes.shape[:2], dtype=torch.bool, device=codes.device)

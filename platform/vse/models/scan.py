@@ -77,7 +77,7 @@ class SCAN(Family):
 
     def encode_images(self, batch: Batch) -> Encoded:
         """regions (batch, regions, dim) from `map` (batch, regions, channels)."""
-        features = batch["map"].to(self.project.weight.dtype)
+        features = batch["map"]
         regions, mask = unit(self.project(self.scale(features))), present(features)
         return {"regions": regions if mask is None else regions * mask[..., None]}
 

@@ -219,9 +219,8 @@ class UniVSE(Family):
 
         Dividing a similarity by the norm is much cheaper than normalising every region.
         """
-        features = batch["map"].to(self.phi.modifier.weight.dtype)
-        mask = present(features)
-        regions, images = self.image(features, mask, batch.get("draw"))
+        mask = present(batch["map"])
+        regions, images = self.image(batch["map"], mask, batch.get("draw"))
         squares = regions.square().sum(-1, dtype=images.dtype)
         encoded = {"images": images, "regions": regions, "region_norms": squares.clamp_min(1e-16).sqrt()}
         return encoded if mask is None else encoded | {"region_mask": mask}

@@ -91,8 +91,7 @@ class VSEC(Family):
 
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels)."""
-        features = batch["pooled"].to(self.words.learned.weight.dtype)
-        return {"images": self.image(features, draw=batch.get("draw"))}
+        return {"images": self.image(batch["pooled"], draw=batch.get("draw"))}
 
     def encode_captions(self, batch: Batch) -> Encoded:
         """captions (batch, dim): the last states of both directions."""

@@ -143,19 +143,17 @@ class VSEPP(Family):
     def encode_images(self, batch: Batch) -> Encoded:
         """images (batch, dim) from `pooled` (batch, channels) or `map` (batch, regions, channels)."""
         features, draw = batch[self.inputs.image], batch.get("draw")
-        typed = features.to(next(self.parameters()).dtype)
         if self.inputs.image == "pooled":
-            return {"images": self.image(typed, draw=draw)}
-        return {"images": self.image(typed, mask=present(features), draw=draw)[1]}
+            return {"images": self.image(features, draw=draw)}
+        return {"images": self.image(features, mask=present(features), draw=draw)[1]}
 
     def encode_regions(self, batch: Batch) -> Encoded:
         """Vectors of regions before pooling, with `image=map`: regions (batch, regions, dim), and region_mask if some
         are absent."""
         if self.inputs.image != "map":
             return super().encode_regions(batch)
-        features = batch["map"].to(next(self.parameters()).dtype)
-        mask = present(features)
-        regions = self.image(features, mask=mask)[0]
+        mask = present(batch["map"])
+        regions = self.image(batch["map"], mask=mask)[0]
         return {"regions": regions} if mask is None else {"regions": regions, "region_mask": mask}
 
     def encode_captions(self, batch: Batch) -> Encoded:
