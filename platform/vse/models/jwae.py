@@ -159,6 +159,5 @@ class JWAE(Family):
         if self.config.text == "sentence":
             return {"sentence_inputs": self._sentences(batch), "sentence_outputs": self.decode_text(codes)}
         tokens, decode = batch["tokens"], cast(WordDecoder, self.decode_text)
-        read: Int[Tensor, "batch time"] = decode.read(tokens, batch["draw"]) if self.training else tokens
-        logits, words = decode(self.words(read), tokens, batch["lengths"], codes)
+        logits, words = decode(self.words(decode.read(tokens, batch["draw"])), tokens, batch["lengths"], codes)
         return {"next_word_logits": logits, "next_words": words}

@@ -23,7 +23,8 @@ from vse.models.gru import PrefixGRU
 from vse.models.noise import KeyedDropout, word_keys
 from vse.registry import ComponentConfig, register
 
-TYPES = ("object", "attribute", "relation")
+CODES = {"object": "words", "attribute": "pairs", "relation": "triples"}  # of each type of component
+TYPES = tuple(CODES)
 
 
 class ObjectEncoder(nn.Module):
@@ -240,9 +241,8 @@ class UniVSE(Family):
         a triple. A text without components has u_sent in place of both.
         """
         encoded = self._encode_texts(batch)
-        tables = {"object": "words", "attribute": "pairs", "relation": "triples"}
         codes = encoded["sentences"]
-        for kind, table in tables.items():
+        for kind, table in CODES.items():
             mask = encoded[f"{kind}_mask"]
             if mask.shape[1]:
                 first = F.embedding(encoded[f"{kind}_index"][:, 0], encoded[table])
@@ -261,7 +261,7 @@ class UniVSE(Family):
             "relation": (nouns <= 2) & (pairs == 0) & (triples == 1),
         }
         vectors = self.mix(encoded["sentences"], encoded["bags"], self.alpha)
-        for kind, table in (("object", "words"), ("attribute", "pairs"), ("relation", "triples")):
+        for kind, table in CODES.items():
             if encoded[f"{kind}_index"].shape[1]:
                 first = F.embedding(encoded[f"{kind}_index"][:, 0], encoded[table])
                 vectors = torch.where(chosen[kind][:, None], first, vectors)
@@ -342,9 +342,8 @@ class UniVSE(Family):
     def _bags(self, batch: Batch, encoded: Encoded, types: Collection[str]) -> Encoded:
         """u_comp = Norm(Φ(components of some types)), or u_sent if there are none, and the mask of captions that have
         any."""
-        kinds = {"object": "words", "attribute": "pairs", "relation": "triples"}
         chosen = [kind for kind in TYPES if kind in types]
-        items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[kinds[k]]) for k in chosen], dim=1)
+        items = torch.cat([F.embedding(encoded[f"{k}_index"], encoded[CODES[k]]) for k in chosen], dim=1)
         mask = torch.cat([encoded[f"{k}_mask"] for k in chosen], dim=1)
         numbers = torch.cat([_component_number(batch[f"{k}s"], TYPES.index(k)) for k in chosen], dim=1)
         some = mask.any(1)
