@@ -202,7 +202,7 @@ class Embedder:
 
         Args:
             picture: an image, the bytes of a file, a path or an address.
-            phrase: a word, a pair, a triple or any other text.
+            phrase: a word, a pair, a triple or any other text, which is parsed (the task states nouns of boxes).
             temperature: temperature of the softmax over cells.
             attention: whether to map the attention of the family's own score instead (SCAN).
 
