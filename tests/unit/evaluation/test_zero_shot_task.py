@@ -35,8 +35,21 @@ def test_ranks_by_a_loop_with_several_classes_and_ties() -> None:
     for i, c in labels.nonzero().tolist():
         others = [float(scores[i, k]) for k in range(8) if not labels[i, k]]
         assert ranks[i, c] == 1 + sum(other >= float(scores[i, c]) for other in others)
-    with pytest.raises(Diverged):
-        class_ranks(scores * float("nan"), labels)
+    for bad in ("nan", "inf"):
+        with pytest.raises(Diverged):
+            class_ranks(scores.masked_fill(labels, float(bad)), labels)
+
+
+@pytest.mark.parametrize("classes", [3, 7, 33])
+def test_classes_with_one_vector_tie_whatever_the_last_bits(classes: int) -> None:
+    """A matrix product may give equal vectors scores that differ in their last bits."""
+    generator = torch.Generator().manual_seed(classes)
+    bits = 1e-7 * torch.randint(-4, 5, (200, classes), generator=generator)
+    scores = 20 * torch.rand(200, 1, generator=generator, dtype=torch.float64) - 10
+    labels = torch.eye(classes, dtype=torch.bool)[torch.randint(classes, (200,), generator=generator)]
+    assert (class_ranks(scores + bits, labels)[labels] == classes).all()
+    apart = class_ranks(scores + torch.arange(classes) * 1e-4 + bits, labels)
+    assert all(apart[i, c] == classes - c for i, c in labels.nonzero().tolist())
 
 
 def test_an_oracle_is_always_right_and_one_class_is_by_chance() -> None:

@@ -13,8 +13,8 @@ from torch import Tensor
 from vse.config import knob
 from vse.data.reading import read_json
 from vse.data.records import Records
-from vse.errors import Diverged, InputError
-from vse.evaluation.metrics import Metric, count_metric, mean_over_folds
+from vse.errors import InputError
+from vse.evaluation.metrics import Metric, Ties, count_metric, mean_over_folds, refuse_infinite
 from vse.evaluation.protocol import Fold
 from vse.evaluation.retrieval import slice_items, spans
 from vse.evaluation.task import Context, Subject, Task
@@ -29,13 +29,13 @@ def class_ranks(
 ) -> Int[Tensor, "images classes"]:
     """Place of each class, from 1, among itself and the classes that the image does not have.
 
-    An image may have several classes; they do not compete with each other. Equal scores count against the class.
-    Raises Diverged at a NaN.
+    An image may have several classes; they do not compete with each other. Scores that tie (`Ties`) count against the
+    class. Raises Diverged at a score that is NaN or infinite.
     """
-    if torch.isnan(scores).any():
-        raise Diverged("a score of zero-shot classification is NaN")
+    refuse_infinite(scores)
     wrong = scores.masked_fill(labels, float("-inf")).sort(dim=1).values.contiguous()
-    return 1 + scores.shape[1] - torch.searchsorted(wrong, scores.contiguous(), side="left")
+    lowest, _ = Ties().limits(scores)
+    return 1 + scores.shape[1] - torch.searchsorted(wrong, lowest.contiguous(), side="left")
 
 
 @register("task", "zero_shot")
@@ -52,6 +52,7 @@ class ZeroShotTask(Task):
     config: Config
     reads_boxes = True
     records_queries = True
+    revision = 2  # 2: scores within the tolerance of ties count against the class
 
     @cached_property
     def _file(self) -> tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]:
