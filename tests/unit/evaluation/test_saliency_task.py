@@ -49,7 +49,7 @@ class MadeUpRuns:
 
     def saliencies(self, queries, level):
         for query in queries:
-            assert len(set(query.texts)) == len(query.texts)
+            assert len(set(query.texts)) == len(query.texts) > 0
             yield [answer(query.image, text, k in query.of_image, self.level) for k, text in enumerate(query.texts)]
 
     def image(self, id_):
@@ -138,6 +138,18 @@ def test_the_other_caption_names_nothing_of_the_image() -> None:
             assert texts[other] not in TEXTS[each.image]
             assert not set(texts[own].split()) & set(texts[other].split()) & NOUNS
         assert set(each.query.of_image) == {place for own, other, _ in each.boxes for place in (own, other)}
+
+
+def test_an_image_without_captions_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, _, outcomes = measured(SaliencyTask(), context_of())
+    monkeypatch.setattr(f"{__name__}.TEXTS", {"0": [], **TEXTS})
+    values, _, others = measured(SaliencyTask(), context_of())
+    assert values == expected
+    for one, other in zip(outcomes, others, strict=True):
+        assert isinstance(one, UnitValues)
+        assert isinstance(other, UnitValues)
+        assert other.units == ("0", *one.units)
+        assert other.hits.tolist() == [0, *one.hits]
 
 
 def test_number_of_images_whose_pixels_are_differentiated() -> None:

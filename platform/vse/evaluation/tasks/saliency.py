@@ -130,14 +130,15 @@ class SaliencyTask(Task):
     def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
         images = list(self._texts_of_images(context, fold))
         answers = context.runs.saliencies([each.query for each in images], self.config.level)
-        sums, counts = (defaultdict[str, np.ndarray](lambda: np.zeros(len(fold.images))) for _ in range(2))
-        for row, (image, answer) in enumerate(zip(images, answers, strict=True)):
+        ids = [context.split.images[row].id for row in fold.images]
+        place = {id_: row for row, id_ in enumerate(ids)}
+        sums, counts = (defaultdict[str, np.ndarray](lambda: np.zeros(len(ids))) for _ in range(2))
+        for image, answer in zip(images, answers, strict=True):
             for name, values in image.values(answer):
                 for metric, value in values.items():
-                    sums[f"saliency_{name}/{metric}"][row] += value
-                    counts[f"saliency_{name}/{metric}"][row] += 1
+                    sums[f"saliency_{name}/{metric}"][place[image.image]] += value
+                    counts[f"saliency_{name}/{metric}"][place[image.image]] += 1
         values = dict[str, float]()
-        ids = [context.split.images[row].id for row in fold.images]
         for metric, hits in sums.items():
             context.record_values(metric, number, ids, hits, counts[metric])
             values[metric] = float(100 * hits.sum() / counts[metric].sum())
@@ -147,7 +148,7 @@ class SaliencyTask(Task):
         return values
 
     def _texts_of_images(self, context: Context, fold: Fold) -> Iterator["_ImageTexts"]:
-        """The texts of each image of a fold, in the order of the images."""
+        """The texts of each image of a fold that has captions, in the order of the images."""
         captions = [context.split.captions[row] for row in fold.captions]
         objects = dict[str, frozenset[str]]()
         texts = list(dict.fromkeys(caption.text for caption in captions))
@@ -174,7 +175,8 @@ class SaliencyTask(Task):
                 other = next((each for each in others if _foreign(each, caption, objects, boxes)), None)
                 if other is not None:
                     texts_of_image.boxes.append((own, texts_of_image.text(other.text), named))
-            yield texts_of_image
+            if texts_of_image.query.texts:
+                yield texts_of_image
 
     def _attacks(self, context: Context) -> dict[str, dict[int, list[str]]]:
         """By attack, the adversaries of each caption, by its position in the split."""
