@@ -263,13 +263,16 @@ def _read(
 
 
 def of_captions(adversaries: Adversaries, captions: np.ndarray) -> Adversaries:
-    """The adversaries of some captions (rows of the split, ascending); rows stay those of the split."""
+    """The adversaries of some captions (rows of the split, ascending); rows stay those of the split.
+
+    An attack without adversaries of these captions has no entry in `texts`.
+    """
     inside = {name: np.isin(rows, captions) for name, rows in adversaries.caption.items()}
     if all(each.all() for each in inside.values()):
         return adversaries
-    texts = {name: tuple(itertools.compress(adversaries.texts[name], each)) for name, each in inside.items()}
+    texts = {name: tuple(itertools.compress(texts, inside[name])) for name, texts in adversaries.texts.items()}
     caption = {name: adversaries.caption[name][each] for name, each in inside.items()}
-    return dataclasses.replace(adversaries, texts=texts, caption=caption)
+    return nonempty_attacks(dataclasses.replace(adversaries, texts=texts, caption=caption))
 
 
 def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: int) -> Adversaries:

@@ -14,7 +14,15 @@ from vse.errors import InputError
 from vse.presets import preset
 from vse.stages import attack as stage
 from vse.stages import pipeline
-from vse.stages.attack import FILE, attack_split, contrast_split, of_captions, some_adversaries
+from vse.stages.attack import (
+    FILE,
+    Adversaries,
+    attack_split,
+    contrast_split,
+    nonempty_attacks,
+    of_captions,
+    some_adversaries,
+)
 from vse.text.tokens import words
 from vse.workspace.layout import Workspace
 
@@ -179,6 +187,19 @@ def test_adversaries_of_some_captions(place, made):
         expected = [(t, c) for t, c in zip(texts, made.caption[attack], strict=True) if c in captions]
         assert list(zip(some.texts[attack], some.caption[attack], strict=True)) == expected
     assert of_captions(made, np.arange(1000)) is made
+
+
+def test_attacks_without_adversaries_of_some_captions_have_no_texts():
+    """Neither one that found nothing in the split nor one whose captions are left out."""
+    caption = {"object": np.array([0, 3]), "relation": np.empty(0, np.int64), "attribute": np.array([3])}
+    texts = {"object": ("a", "b"), "relation": (), "attribute": ("c",)}
+    few = of_captions(nonempty_attacks(Adversaries("test", "shared", "", texts, caption, None)), np.array([0, 1]))
+    assert few.texts == {"object": ("a",)}
+    assert {name: rows.tolist() for name, rows in few.caption.items()} == {
+        "object": [0],
+        "relation": [],
+        "attribute": [],
+    }
 
 
 @pytest.mark.seconds

@@ -63,8 +63,7 @@ def measure_attacks(context: Context, kind: str, words: Iterable[str], prefix: s
             values |= {f"{head}/{metric}": value for metric, value in means.items()}
             for number, fold in enumerate(folds):
                 context.record(head, number, fold[name].i2t, fold[name].pairs(len(context.folds[number].images)))
-        for name, texts in adversaries.texts.items():
-            values[f"attack_{prefix}{name}{behind(each)}/unknown_words"] = context.runs.unknown_words(texts)
+            values[f"{head}/unknown_words"] = context.runs.unknown_words(adversaries.texts[name])
     return values
 
 
