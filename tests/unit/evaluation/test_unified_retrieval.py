@@ -159,6 +159,16 @@ def test_folds_are_averaged_and_queries_counted_in_each():
     assert values["unified_obj/queries"] == pytest.approx(np.mean([number for _, number in parts]))
 
 
+def test_a_fold_without_captions_counts_for_nothing():
+    runs: Any = Runs(4, sizes=(3, 1, 4, 2, 0, 0, 0, 0))
+    first, both = (
+        evaluated(task(), Context(runs, runs.split, protocol, {}, whole=True)).values
+        for protocol in (Protocol(name="first", num_images=4), Protocol(name="folds", folds=2))
+    )
+    assert first["unified_sentence/queries"] == 10
+    assert both == pytest.approx(first)
+
+
 def test_labels_of_boxes_are_queries_and_the_four_columns_add_up():
     runs: Any = Runs(5)
     labels = [("cat", "traffic light"), ("cat",), (), ("cat", "cat"), ("dog",), ("traffic light",), ()]

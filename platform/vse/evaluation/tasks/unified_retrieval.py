@@ -116,8 +116,8 @@ class UnifiedRetrievalTask(Task):
                 values |= self._ranked(context, number, kind, queries, encoded)
                 if kind in phi:
                     values[f"unified_{kind}/phi"] = float(phi[kind])
-            sentences = same_text(context.split, fold)
-            values |= self._ranked(context, number, "sentence", sentences, context.encoded(fold)[1])
+            if sentences := same_text(context.split, fold):
+                values |= self._ranked(context, number, "sentence", sentences, context.encoded(fold)[1])
             folds.append(values)
         means = mean_over_folds(folds)
         columns = [f"unified_{kind}/map" for kind in COLUMNS]
