@@ -86,6 +86,7 @@ class AttacksTask(Task):
     config_in_names = True
     portable = True
     sharded = True
+    revision = 2  # 2: an attack without adversaries of the captions that a protocol takes has no numbers
 
     def list_metrics(self) -> tuple[Metric, ...]:
         return tuple(m for name in ATTACKS for m in attack_metrics(name, f"{name} attack", (*WORDS, PRINTED)))

@@ -44,6 +44,7 @@ class ContrastTask(VSECTask):
     """VSE-C's adversaries, of every caption, among the candidates of every image."""
 
     records_queries = True
+    revision = 2  # 2: an attack without adversaries of the captions that a protocol takes has no numbers
 
     def list_metrics(self) -> tuple[Metric, ...]:
         named = {name: f"VSE-C {name} attack" for name in set_paradigms()}
