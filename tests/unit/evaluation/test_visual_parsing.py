@@ -1,6 +1,7 @@
 """Parsing with visual cues on made-up codes against a loop over captions."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -136,6 +137,26 @@ def test_captions_of_files_and_what_their_negatives_swap(tmp_path):
     for each in units:
         assert values[each.metric] == pytest.approx(100 * each.hits.sum() / each.queries.sum())
     assert {each.metric for each in units} == {name for name in values if name.endswith("accuracy")}
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_a_name_that_images_of_several_folds_share_is_none_of_theirs(tmp_path, folds):
+    """`0.png` may be of either folder, and of `c` only one fold has an image."""
+    runs: Any = Runs(1)
+    names = ("a/0.png", "a/1.png", "b/0.png", "c/3.png")
+    images = tuple(replace(each, uri=name) for each, name in zip(runs.split.images, names, strict=True))
+    runs.split, runs.records = replace(runs.split, images=images), Records("made up", images, ())
+    file = tmp_path / "swap.tsv"
+    rows = [(name, "A white dog and a black cat", "A black dog and a white cat") for name in ("0.png", "c/3.png")]
+    file.write_text("\n".join("\t".join(row) for row in (("filename", "caption", "negative_caption"), *rows)))
+    no_parse = {"objects": ["dog", "cat"], "attributes": [["red", "dog"]], "relations": []}
+    gold = [{"image": name, "caption": "A red dog and a cat", **no_parse} for name in ("0.png", "3.png")]
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    config = VisualParsingTask.Config(captions=(str(file),), annotated=(str(tmp_path / "gold.json"),))
+    context = Context(runs, runs.split, Protocol(name="all", folds=folds), {}, whole=True)
+    values = evaluated(VisualParsingTask(config), context).values
+    words = [values[f"parsing_attribute/{name}/words"] for name in ("swap", "swap/swapped", "gold/annotated")]
+    assert words == [2, 2, 1]
 
 
 def test_annotated_captions_have_the_truth_of_a_person(tmp_path):

@@ -61,6 +61,7 @@ class VisualParsingTask(Task):
     config: Config
     parsed = True
     records_queries = True
+    revision = 2  # 2: a file name that several images of the data share is none of theirs, also in a fold
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -109,15 +110,16 @@ class VisualParsingTask(Task):
         `annotated` has the dependencies of a person as truth.
         """
         self._shown = []
-        folds = []
+        images = [(image.id, image.uri) for image in context.runs.records.images]
+        image_of, folds = match_images(self.content(), images).ids, []
         for number, fold in enumerate(context.folds):
             captions = [context.split.captions[row] for row in fold.captions]
             texts = [each.text for each in captions]
             values = self._read(context, number, texts, fold.caption_to_image, "")
             if self.pairs:
-                values |= self._read_files(context, number)
+                values |= self._read_files(context, number, image_of)
             if self.annotated:
-                values |= self._read_annotated(context, number)
+                values |= self._read_annotated(context, number, image_of)
             folds.append(values)
         return mean_over_folds(folds)
 
@@ -169,11 +171,11 @@ class VisualParsingTask(Task):
                 context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
         return values
 
-    def _read_files(self, context: Context, number: int) -> dict[str, float]:
+    def _read_files(self, context: Context, number: int, image_of: Mapping[str, str]) -> dict[str, float]:
         """The numbers of the captions of files whose images are in a fold."""
         fold, below = context.folds[number], f"/{stems(self.config.captions)}"
         ids = [context.split.images[row].id for row in fold.images]
-        pairs, of_pairs = _inside(context, number, self.pairs, self.config.captions)
+        pairs, of_pairs = _inside(context, number, self.pairs, image_of, self.config.captions)
         if not pairs:
             return {}
         distinct = dict.fromkeys((row, pair.caption) for row, pair in zip(of_pairs.tolist(), pairs, strict=True))
@@ -198,9 +200,9 @@ class VisualParsingTask(Task):
                 context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
         return values
 
-    def _read_annotated(self, context: Context, number: int) -> dict[str, float]:
+    def _read_annotated(self, context: Context, number: int, image_of: Mapping[str, str]) -> dict[str, float]:
         """The numbers of the annotated captions whose images are in a fold."""
-        captions, image = _inside(context, number, self.annotated, self.config.annotated)
+        captions, image = _inside(context, number, self.annotated, image_of, self.config.annotated)
         if not captions:
             return {}
         below = f"/{stems(self.config.annotated)}/annotated"
@@ -264,16 +266,14 @@ class VisualParsingTask(Task):
 
 
 def _inside(
-    context: Context, number: int, captions: Sequence[OfImage], files: Sequence[str]
+    context: Context, number: int, captions: Sequence[OfImage], image_of: Mapping[str, str], files: Sequence[str]
 ) -> tuple[list[OfImage], np.ndarray]:
-    """The captions of files whose images are in a fold, and the positions of these there."""
-    images = [context.split.images[row] for row in context.folds[number].images]
-    matched = match_images(captions, [(image.id, image.uri) for image in images]).ids
-    position = {image.id: row for row, image in enumerate(images)}
-    inside = [each for each in captions if each.filename in matched]
+    """The captions of files whose images are in a fold, and the positions of these there; `image_of`: by file name."""
+    position = {context.split.images[row].id: place for place, row in enumerate(context.folds[number].images)}
+    inside = [each for each in captions if image_of.get(each.filename) in position]
     if not inside:
         log.warning("visual_parsing: no caption of %s is of an image of split %s", stems(files), context.split.name)
-    return inside, np.array([position[matched[each.filename]] for each in inside], dtype=np.int64)
+    return inside, np.array([position[image_of[each.filename]] for each in inside], dtype=np.int64)
 
 
 def _numbers(head: str, group: str) -> Iterator[Metric]:
