@@ -156,25 +156,13 @@ class VisualParsingTask(Task):
         captions = [(ids[i], text) for i, text in zip(image.tolist(), texts, strict=True)]
         words, rows = self._annotated_words(annotated) if annotated else self._content_words(context, captions)
         scores = list(score_candidates(context, context.encoded(fold)[0], words, image[rows]))
-        credit = np.array([earned(each, word.credit) for word, each in zip(words, scores, strict=True)])
         if number == 0 and not below:
             self._show([captions[row] for row in rows], words, scores)
-        values = dict[str, float]()
-        for kind in TITLES:
-            of_kind = np.array([word.kind == kind for word in words], dtype=bool)
-            if of_kind.any():
-                head = f"parsing_{kind}{below}"
-                values[f"{head}/accuracy"] = 100 * float(credit[of_kind].mean())
-                values[f"{head}/random"] = 100 * float(np.mean([word.by_chance for word in words if word.kind == kind]))
-                values[f"{head}/words"] = float(of_kind.sum())
-                sums = by_image(credit[of_kind], image[rows][of_kind], len(ids))
-                context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
-        return values
+        return _credited(context, number, below, words, scores, image[rows])
 
     def _read_files(self, context: Context, number: int, image_of: Mapping[str, str]) -> dict[str, float]:
         """The numbers of the captions of files whose images are in a fold."""
-        fold, below = context.folds[number], f"/{stems(self.config.captions)}"
-        ids = [context.split.images[row].id for row in fold.images]
+        below = f"/{stems(self.config.captions)}"
         pairs, of_pairs = _inside(context, number, self.pairs, image_of, self.config.captions)
         if not pairs:
             return {}
@@ -182,23 +170,8 @@ class VisualParsingTask(Task):
         image = np.array([row for row, _ in distinct])
         values = self._read(context, number, [text for _, text in distinct], image, below)
         swapped, owner = self._swapped(context, pairs, of_pairs)
-        scores = list(score_candidates(context, context.encoded(fold)[0], swapped, owner))
-        for kind in TITLES:
-            wins = [
-                (row, earned(each, word.credit))
-                for word, each, row in zip(swapped, scores, owner.tolist(), strict=True)
-                if word.kind == kind
-            ]
-            if wins:
-                head = f"parsing_{kind}{below}/swapped"
-                rows, won = np.array([row for row, _ in wins]), np.array([win for _, win in wins])
-                values |= {f"{head}/accuracy": 100 * float(won.mean()), f"{head}/words": float(len(won))}
-                values[f"{head}/random"] = 100 * float(
-                    np.mean([word.by_chance for word in swapped if word.kind == kind])
-                )
-                sums = by_image(won, rows, len(ids))
-                context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
-        return values
+        scores = list(score_candidates(context, context.encoded(context.folds[number])[0], swapped, owner))
+        return values | _credited(context, number, f"{below}/swapped", swapped, scores, owner)
 
     def _read_annotated(self, context: Context, number: int, image_of: Mapping[str, str]) -> dict[str, float]:
         """The numbers of the annotated captions whose images are in a fold."""
@@ -274,6 +247,39 @@ def _inside(
     if not inside:
         log.warning("visual_parsing: no caption of %s is of an image of split %s", stems(files), context.split.name)
     return inside, np.array([position[image_of[each.filename]] for each in inside], dtype=np.int64)
+
+
+def _credited(
+    context: Context,
+    number: int,
+    below: str,
+    words: Sequence[ContentWord],
+    scores: Sequence[np.ndarray],
+    image: np.ndarray,
+) -> dict[str, float]:
+    """The numbers of content words by kind; records the credit of each image.
+
+    Args:
+        context: Records the credit.
+        number: Of the fold.
+        below: Follows the kind in the names of the metrics.
+        words: The content words.
+        scores: Of each word's candidates.
+        image: The position of each word's image in the fold.
+    """
+    ids = [context.split.images[row].id for row in context.folds[number].images]
+    credit = np.array([earned(each, word.credit) for word, each in zip(words, scores, strict=True)])
+    values = dict[str, float]()
+    for kind in TITLES:
+        of_kind = np.array([word.kind == kind for word in words], dtype=bool)
+        if of_kind.any():
+            head = f"parsing_{kind}{below}"
+            values[f"{head}/accuracy"] = 100 * float(credit[of_kind].mean())
+            values[f"{head}/random"] = 100 * float(np.mean([word.by_chance for word in words if word.kind == kind]))
+            values[f"{head}/words"] = float(of_kind.sum())
+            sums = by_image(credit[of_kind], image[of_kind], len(ids))
+            context.record_values(f"{head}/accuracy", number, ids, sums[:, 0], sums[:, 1])
+    return values
 
 
 def _numbers(head: str, group: str) -> Iterator[Metric]:
