@@ -34,6 +34,7 @@ class Metric:
         decimals: Digits after the point.
         terms: The metrics whose sum this one is.
         main: Whether a figure with room for few metrics shows it.
+        summed: Whether it is added up over folds, as numbers of queries are, and not averaged.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Metric:
     decimals: int = 1
     terms: tuple[str, ...] = ()
     main: bool = True
+    summed: bool = False
 
     @property
     def label(self) -> str:
@@ -51,17 +53,16 @@ class Metric:
         return f"{self.group}, {self.heading}" if self.group else self.heading
 
 
-def count_metric(name: str, heading: str, group: str = "", *, decimals: int = 0) -> Metric:
-    """A number of things that were measured, such as queries, for tables but not for figures with little room.
+def count_metric(name: str, heading: str, group: str = "") -> Metric:
+    """A number of things that were measured, such as queries in all folds, not for figures with little room.
 
     Args:
         name: Below the split, as of `Metric`.
         heading: The column of a table.
         group: The row of a table; empty for the task as a whole.
-        decimals: Digits after the point; not 0 for a mean of counts.
     """
     return Metric(
-        name=name, heading=heading, group=group, unit="", higher_is_better=None, decimals=decimals, main=False
+        name=name, heading=heading, group=group, unit="", higher_is_better=None, decimals=0, main=False, summed=True
     )
 
 
@@ -168,16 +169,17 @@ def rsum3(values: dict[str, float]) -> float:
     return sum(values[f"r{k}"] for k in RECALLS)
 
 
-def mean_over_folds(folds: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Mean of each metric over the folds that have it; since rsum is a sum, its mean is the sum of the mean recalls.
+def mean_over_folds(folds: Iterable[dict[str, float]], metrics: Iterable[Metric] = ()) -> dict[str, float]:
+    """Mean of each metric over the folds that have it; the sum, if it is among `metrics` and `summed` there.
 
-    A fold without adversaries of a class has no pair accuracy.
+    Since rsum is a sum, its mean is the sum of the mean recalls. A fold without adversaries has no pair accuracy.
     """
+    summed = {metric.name for metric in metrics if metric.summed}
     by_name: dict[str, list[float]] = {}
     for row in folds:
         for name, value in row.items():
             by_name.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in by_name.items()}
+    return {name: sum(values) / (1 if name in summed else len(values)) for name, values in by_name.items()}
 
 
 def by_image(values: np.ndarray, image: np.ndarray, num_images: int) -> np.ndarray:

@@ -71,9 +71,9 @@ def made_up():
     return Records("made up", images, captions, {}, boxes)
 
 
-def context_of(records):
+def context_of(records, folds=1):
     runs: Any = MadeUpRuns(records)
-    return Context(runs, records.split("test"), Protocol(name="test", split="test", folds=1), {}, whole=True)
+    return Context(runs, records.split("test"), Protocol(name="test", split="test", folds=folds), {}, whole=True)
 
 
 def test_values_and_outcomes_against_a_loop(caplog):
@@ -104,6 +104,13 @@ def test_values_and_outcomes_against_a_loop(caplog):
         assert each.units == tuple(image.id for image in records.images)
         assert values[each.metric] == pytest.approx(100 * each.hits.sum() / each.queries.sum())
     assert pictures["maps.png"].startswith(b"\x89PNG")
+
+
+def test_queries_of_folds_are_added_up():
+    one, four = (measured(GroundingTask(), context_of(made_up(), folds))[0] for folds in (1, 4))
+    queries = {name: value for name, value in one.items() if name.endswith("/queries")}
+    assert len(queries) == 4
+    assert {name: four[name] for name in queries} == queries
 
 
 def test_the_map_of_one_text_is_drawn():

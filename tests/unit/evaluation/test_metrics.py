@@ -12,9 +12,11 @@ from vse.errors import Diverged, InputError
 from vse.evaluation.attacks import pair_wins
 from vse.evaluation.average_precision import map_at_r
 from vse.evaluation.metrics import (
+    Metric,
     Ranks,
     RetrievalCounter,
     Ties,
+    count_metric,
     mean_over_folds,
     ranks_among,
     refuse_nan,
@@ -288,6 +290,8 @@ def test_map_at_r_equals_its_definition_and_averages_ties():
 def test_sums():
     assert mean_over_folds([{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}]) == {"a": 2.0, "b": 2.0}
     assert mean_over_folds([{"a": 1.0}, {"a": 3.0, "b": 2.0}, {"a": 2.0, "b": 4.0}]) == {"a": 2.0, "b": 3.0}
+    metrics = [Metric(name="a", heading="a"), count_metric("b", "b")]
+    assert mean_over_folds([{"a": 1.0}, {"a": 3.0, "b": 2.0}, {"b": 4.0}], metrics) == {"a": 2.0, "b": 6.0}
     values = {f"{way}/r{k}": float(k) for way in ("i2t", "t2i") for k in (1, 5, 10)}
     assert with_rsum(values)["rsum"] == 32.0
     assert rsum3({"r1": 1.0, "r5": 2.0, "r10": 3.0, "medr": 9.0}) == 6.0

@@ -56,7 +56,7 @@ class MadeUpRuns:
         return PIL.Image.new("RGB", (40, 25), "white")
 
 
-def context_of(boxes: bool = True, level: str = "pixels") -> Context:
+def context_of(boxes: bool = True, level: str = "pixels", folds: int = 1) -> Context:
     images = tuple(Image(name, f"{name}.png", "test") for name in TEXTS)
     captions = tuple(Caption(f"{i}{k}", i, text) for i, texts in TEXTS.items() for k, text in enumerate(texts))
     of_image = {
@@ -69,7 +69,7 @@ def context_of(boxes: bool = True, level: str = "pixels") -> Context:
     of = np.repeat(list(ADVERSARIES), [len(each) for each in ADVERSARIES.values()])
     sets: Any = {"noun": SimpleNamespace(caption=of)}
     known = {(VSEC, "shared"): AdversarialTexts({"noun": texts}, sets)}
-    return Context(runs, records.split("test"), Protocol(name="test", split="test", folds=1), known, whole=True)
+    return Context(runs, records.split("test"), Protocol(name="test", split="test", folds=folds), known, whole=True)
 
 
 def test_values_and_outcomes_against_a_loop() -> None:
@@ -138,6 +138,12 @@ def test_the_other_caption_names_nothing_of_the_image() -> None:
             assert texts[other] not in TEXTS[each.image]
             assert not set(texts[own].split()) & set(texts[other].split()) & NOUNS
         assert set(each.query.of_image) == {place for own, other, _ in each.boxes for place in (own, other)}
+
+
+def test_queries_of_folds_are_added_up() -> None:
+    one, three = (measured(SaliencyTask(), context_of(boxes=False, folds=folds))[0] for folds in (1, 3))
+    for name in ("queries", "word_for_word"):
+        assert three[f"saliency_contrast_noun/{name}"] == one[f"saliency_contrast_noun/{name}"] > 1
 
 
 def test_an_image_without_captions_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

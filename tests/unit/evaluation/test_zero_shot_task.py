@@ -11,6 +11,7 @@ from tests.unit.evaluation.contexts import context_of, evaluated
 from tests.unit.evaluation.test_own_pool import Cosine
 from vse.data.records import Box, Records
 from vse.errors import Diverged, InputError
+from vse.evaluation.protocol import Protocol
 from vse.evaluation.tasks.zero_shot import ZeroShotTask, class_ranks
 
 CLASSES = [f"class {k}" for k in range(8)]
@@ -21,8 +22,9 @@ def task(**fields: Any) -> ZeroShotTask:
     return ZeroShotTask(ZeroShotTask.Config(**fields))
 
 
-def context(images: torch.Tensor, texts: dict[str, torch.Tensor]) -> Any:
-    made: Any = context_of(Cosine(), {"code": images}, {"code": images}, list(range(len(images))))
+def context(images: torch.Tensor, texts: dict[str, torch.Tensor], folds: int = 1) -> Any:
+    protocol = Protocol(name="folds", folds=folds)
+    made: Any = context_of(Cosine(), {"code": images}, {"code": images}, list(range(len(images))), protocol)
     made.runs.encode_texts = lambda given: {"code": torch.stack([texts[text] for text in given])}
     return made
 
@@ -96,6 +98,17 @@ def test_task_by_a_loop(tmp_path: Path, of_boxes: bool) -> None:
     assert result.values["zero_shot/queries"] == len(hits)
     for each in result.queries:
         assert 100 * each.hits.sum() / each.queries.sum() == pytest.approx(result.values[each.metric])
+
+
+@pytest.mark.parametrize("folds", [1, 2, 4])
+def test_folds_have_all_queries_and_one_list_of_classes(folds: int) -> None:
+    made = context(torch.ones(8, 4), {f"a photo of a {name}.": torch.ones(4) for name in CLASSES}, folds)
+    boxes = {image.id: tuple(Box(name, 0, 0, 1, 1) for name in CLASSES[:6]) for image in made.split.images[:7]}
+    boxes |= {made.split.images[7].id: (Box(CLASSES[7], 0, 0, 1, 1),)}
+    made.runs.records = Records("made up", made.split.images, (), boxes=boxes)
+    values = evaluated(task(), made).values
+    assert values["zero_shot/queries"] == 6 * 7 + 1
+    assert values["zero_shot/classes"] == 7
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Retrieval by published positives beyond the captions of an image: ECCV Caption and CxC."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,6 @@ from vse.evaluation.task import Context, Scope, Task
 from vse.registry import ComponentConfig, register
 
 SHARES = {"map_at_r": "mAP@R", "r_precision": "R-Precision", **{f"r{k}": f"R@{k}" for k in RECALLS}}
-COUNTS = {"queries": ("queries", 0), "positives": ("positives per query", 2)}
 
 
 @register("task", "extended_positives")
@@ -47,8 +46,10 @@ class ExtendedPositivesTask(Task):
             head = f"extended_{way}"
             for name, title in SHARES.items():
                 yield Metric(name=f"{head}/{name}", heading=title, group=group)
-            for name, (title, decimals) in COUNTS.items():
-                yield count_metric(f"{head}/{name}", title, group, decimals=decimals)
+            queries = count_metric(f"{head}/queries", "queries", group)
+            yield queries
+            name, title = f"{head}/positives", "positives per query"
+            yield replace(queries, name=name, heading=title, decimals=2, summed=False)
 
     def content(self) -> Any:
         return self.positives

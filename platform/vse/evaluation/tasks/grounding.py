@@ -58,6 +58,7 @@ class GroundingTask(Task):
     reads_boxes = True
     needs = (ONE_RUN, REGIONS, BOXES)
     records_queries = True
+    revision = 2  # 2: queries of all folds
 
     def list_metrics(self) -> Iterator[Metric]:
         for kind, title in KINDS.items():
@@ -89,7 +90,8 @@ class GroundingTask(Task):
         """Per kind: the pointing game, the mass inside, what a uniform point and the centre reach, and the share of
         texts with a cell's centre in a box. Texts with a word that the run does not know are left out."""
         unknown = list[str]()
-        values = mean_over_folds(self._fold(context, k, fold, unknown) for k, fold in enumerate(context.folds))
+        folds = (self._fold(context, number, fold, unknown) for number, fold in enumerate(context.folds))
+        values = mean_over_folds(folds, self.metrics)
         if unknown:
             log.info("grounding: texts of boxes left out for an unknown word: %d, such as %r", len(unknown), unknown[0])
         return values

@@ -71,6 +71,7 @@ class NeighboursTask(Task):
     reads_boxes = True
     parsed = True
     records_queries = True
+    revision = 2  # 2: queries of all folds
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -108,7 +109,8 @@ class NeighboursTask(Task):
         """
         self._rows, self._tables = [], {}
         foreign = self._foreign(context) if self.config.captions else None
-        return mean_over_folds(self._fold(context, number, foreign) for number in range(len(context.folds)))
+        folds = (self._fold(context, number, foreign) for number in range(len(context.folds)))
+        return mean_over_folds(folds, self.metrics)
 
     def _fold(self, context: Context, number: int, foreign: tuple[Tensor, list[Elements]] | None) -> dict[str, float]:
         fold = context.folds[number]

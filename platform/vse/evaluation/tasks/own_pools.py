@@ -165,6 +165,7 @@ def chosen_images(label: str, title: str) -> list[Metric]:
             unit="",
             higher_is_better=None,
             decimals=0,
+            summed=True,
         )
         for words in KINDS
     ]

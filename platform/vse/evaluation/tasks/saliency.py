@@ -87,7 +87,7 @@ class SaliencyTask(Task):
     needs = (ONE_RUN, SALIENT, BY_VECTORS)
     parsed = True
     records_queries = True
-    revision = 2  # 2: words before only where words are replaced one for one
+    revision = 3  # 2: words before only where words are replaced one for one; 3: queries of all folds
 
     def missing(self, subject: Subject) -> str:
         """Also pixels, if no words are measured."""
@@ -125,7 +125,8 @@ class SaliencyTask(Task):
     def measure(self, context: Context) -> dict[str, float]:
         """Of each attack the share of saliency on the words that it changes, next to the share of the words that stood
         there; if images have boxes, the mass of pixels inside the boxes of what a caption names."""
-        return mean_over_folds(self._fold(context, number, fold) for number, fold in enumerate(context.folds))
+        folds = (self._fold(context, number, fold) for number, fold in enumerate(context.folds))
+        return mean_over_folds(folds, self.metrics)
 
     def _fold(self, context: Context, number: int, fold: Fold) -> dict[str, float]:
         images = list(self._texts_of_images(context, fold))

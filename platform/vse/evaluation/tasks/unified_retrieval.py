@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,7 @@ class UnifiedRetrievalTask(Task):
     reads_training = True
     parsed = True
     records_queries = True
+    revision = 2  # 2: queries of all folds
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -92,8 +93,9 @@ class UnifiedRetrievalTask(Task):
             head = f"unified_{kind}"
             yield Metric(name=f"{head}/map", heading="mAP", group=title)
             yield Metric(name=f"{head}/random", heading="mAP at random", group=title, higher_is_better=None, main=False)
-            for name, heading in (("queries", "queries"), *([("phi", "by φ")] if kind in CHOSEN else [])):
-                yield count_metric(f"{head}/{name}", heading, title)
+            yield count_metric(f"{head}/queries", "queries", title)
+            if kind in CHOSEN:
+                yield replace(count_metric(f"{head}/phi", "by φ", title), summed=False)
 
     def measure(self, context: Context) -> dict[str, float]:
         """Mean over queries of the average precision over all relevant images, in percent, ties in random order.
@@ -119,7 +121,7 @@ class UnifiedRetrievalTask(Task):
             if sentences := same_text(context.split, fold):
                 values |= self._ranked(context, number, "sentence", sentences, context.encoded(fold)[1])
             folds.append(values)
-        means = mean_over_folds(folds)
+        means = mean_over_folds(folds, self.metrics)
         columns = [f"unified_{kind}/map" for kind in COLUMNS]
         return means | ({"unified_sum": sum(means[name] for name in columns)} if means.keys() >= set(columns) else {})
 

@@ -61,7 +61,7 @@ class VisualParsingTask(Task):
     config: Config
     parsed = True
     records_queries = True
-    revision = 2  # 2: a file name that several images of the data share is none of theirs, also in a fold
+    revision = 3  # 2: a file name that several images of the data share is none of theirs; 3: words of all folds
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -121,7 +121,7 @@ class VisualParsingTask(Task):
             if self.annotated:
                 values |= self._read_annotated(context, number, image_of)
             folds.append(values)
-        return mean_over_folds(folds)
+        return mean_over_folds(folds, self.metrics)
 
     def pictures(self, context: Context, values: Mapping[str, float]) -> dict[str, bytes]:
         """A few captions, drawn by a hash of their texts, with what was chosen for each content word."""

@@ -1,7 +1,7 @@
 """Zero-shot classification (Radford et al., ICML 2021): images by class names put into sentences."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +52,7 @@ class ZeroShotTask(Task):
     config: Config
     reads_boxes = True
     records_queries = True
-    revision = 2  # 2: scores within the tolerance of ties count against the class
+    revision = 3  # 2: scores within the tolerance of ties count against the class; 3: queries of all folds
 
     @cached_property
     def _file(self) -> tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]:
@@ -64,8 +64,8 @@ class ZeroShotTask(Task):
             yield Metric(name=f"zero_shot/acc{k}", heading=f"accuracy@{k}", main=k == 1)
         for k in NUMBERS:
             yield Metric(name=f"zero_shot/class{k}", heading=f"mean per class @{k}", main=False)
-        for name, heading in (("classes", "classes"), ("queries", "images' classes")):
-            yield count_metric(f"zero_shot/{name}", heading)
+        yield replace(count_metric("zero_shot/classes", "classes"), summed=False)  # every fold has the same
+        yield count_metric("zero_shot/queries", "images' classes")
 
     def content(self) -> Any:
         return self._file if self.config.classes else None
@@ -106,7 +106,8 @@ class ZeroShotTask(Task):
         texts = [template.replace("{}", name) for template in self.config.templates for name in classes]
         codes = context.runs.encode_texts(texts) if texts else {}
         return mean_over_folds(
-            self._fold(context, number, fold, classes, labels, codes) for number, fold in enumerate(context.folds)
+            (self._fold(context, number, fold, classes, labels, codes) for number, fold in enumerate(context.folds)),
+            self.metrics,
         )
 
     def _fold(
