@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vse.errors import Diverged
 from vse.evaluation.codes import Encode, encode_captions, encode_images
 from vse.models import noise
 from vse.models.autoencoder import Discriminator
@@ -74,10 +75,15 @@ def normal_distance(codes: Float[Tensor, "items dim"]) -> Float[Tensor, " dim"]:
 
 
 def gaussianity(codes: Float[Tensor, "items dim"]) -> Gaussianity:
-    """Statistics of codes that are not normalised; at least two. The shape of a constant dimension is at distance 1."""
+    """Statistics of codes that are not normalised; at least two. The shape of a constant dimension is at distance 1.
+
+    Raises Diverged if a code is NaN or infinite.
+    """
     from scipy.stats import kstwo
 
     assert len(codes) > 1, "statistics need two codes"
+    if not codes.isfinite().all():
+        raise Diverged("codes are NaN or infinite, so the training has diverged")
     codes = codes.double()
     mean, std = codes.mean(0), codes.std(0, correction=0)
     varies = std > 1e-12

@@ -20,6 +20,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from PIL import Image
 
+from vse.errors import Diverged
+
 GROUNDED = 0.5  # share of the largest relevance from which a pixel counts as grounded; the paper gives none
 
 
@@ -120,7 +122,12 @@ def ground(relevance: Float[np.ndarray, "rows columns"], boxes: Sequence[Rectang
 
     Returns:
         The pointing game, the mass inside and the baselines.
+
+    Raises:
+        Diverged: The map has a NaN.
     """
+    if np.isnan(relevance).any():
+        raise Diverged("a relevance map has a NaN, so the training has diverged")
     hits, covered = grid.hits(boxes), grid.coverage(boxes)
     largest = relevance == relevance.max()
     return Grounding(

@@ -8,6 +8,7 @@ import torch
 
 from tests.levels import slow_but
 from tests.synthetic import make_family, synthetic
+from vse.errors import Diverged
 from vse.evaluation.codes import encode_images
 from vse.evaluation.gaussianity import (
     _numbered,
@@ -69,6 +70,14 @@ def test_samples_of_the_prior_look_like_it_and_others_do_not():
     assert unit.norm == pytest.approx(1 / math.sqrt(8))
     assert unit.ks_median > 0.2
     assert wide.ks_rejected == unit.ks_rejected == 1
+
+
+@pytest.mark.parametrize("bad", [math.nan, -math.inf])
+def test_codes_that_are_not_finite_are_refused(bad):
+    codes = _normal(20, 3)
+    codes[7, 1] = bad
+    with pytest.raises(Diverged, match="codes are NaN or infinite, so the training has diverged"):
+        gaussianity(codes)
 
 
 def test_a_constant_dimension_is_far_from_normal():

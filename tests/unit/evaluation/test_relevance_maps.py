@@ -5,6 +5,7 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
+from vse.errors import Diverged
 from vse.evaluation.relevance_maps import WHOLE, Grid, Rectangle, ground, grounded, upsampled
 
 FINE = 840  # divisible by the rows and columns below
@@ -95,6 +96,13 @@ def test_boxes_that_overlap_count_once_and_scale_does_not_count():
     for same in (ground(values, [box, box, Rectangle(0.2, 0.3, 0.4, 0.5)], grid), ground(values * 2, [box], grid)):
         assert astuple(same) == pytest.approx(astuple(once))
     assert astuple(ground(values, [WHOLE], grid)) == pytest.approx((1.0,) * 5)
+
+
+def test_a_nan_is_refused():
+    values = np.ones((7, 7))
+    values[3, 4] = np.nan
+    with pytest.raises(Diverged, match="a relevance map has a NaN, so the training has diverged"):
+        ground(values, [WHOLE], Grid(7, 7))
 
 
 def test_mirrored_maps_and_boxes_agree():
