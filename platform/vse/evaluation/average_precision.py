@@ -18,7 +18,8 @@ def map_at_r(
     Args:
         scores: Scores of the candidates of each query.
         relevant: True for relevant candidates.
-        tolerance: Neighbours in the ranking whose scores differ by at most this tie (see `Ties`).
+        tolerance: Candidates tie with the best one that does not tie with a better one, down to this below its score
+            (see `Ties`).
 
     Returns:
         Values from 0 to 1; NaN for queries without a relevant candidate.
@@ -65,8 +66,7 @@ def _gains(
     ranked, order = scores.sort(dim=1, descending=True)
     hit = relevant.gather(1, order).double()
     position = torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)
-    new_run = torch.ones_like(relevant)
-    new_run[:, 1:] = ranked[:, :-1] - ranked[:, 1:] > Ties(tolerance=tolerance).width(ranked[:, :-1])
+    new_run = _run_starts(ranked, Ties(tolerance=tolerance))
     run = new_run.long().cumsum(1) - 1
     zeros = torch.zeros_like(hit)
     size = zeros.scatter_add(1, run, torch.ones_like(hit)).gather(1, run)
@@ -76,3 +76,28 @@ def _gains(
     # place m of a run of n with r relevant is relevant with r/n; then (m-1)(r-1)/(n-1) of those before it are too
     before_in_run = (position - start - 1) * (hits_in_run - 1) / (size - 1).clamp_min(1)
     return hits_in_run / size * (hits_before + 1 + before_in_run) / position, position
+
+
+def _run_starts(ranked: Float[Tensor, "queries candidates"], ties: Ties) -> Bool[Tensor, "queries candidates"]:
+    """Where a run of tied scores begins: at the first score, and at each first one that no longer ties with the start
+    of the run before it. A chain of close neighbours that is wider than a tie is thus several runs.
+
+    Each score knows which one would begin the next run. Starts are followed from all gaps at once, twice as far in each
+    round, so that rounds grow with the logarithm of the runs in a chain.
+
+    Args:
+        ranked: Scores of each query, descending.
+        ties: How far below a score others tie with it.
+    """
+    lowest = torch.where(ranked.isinf(), ranked, ties.limits(ranked)[0])
+    following = torch.searchsorted(
+        -ranked.contiguous(), -lowest.contiguous(), side="right"
+    )  # one past the last place: no run
+    starts = torch.ones(len(ranked), ranked.shape[1] + 1, dtype=torch.bool, device=ranked.device)
+    starts[:, 1:-1] = ranked[:, 1:] < lowest[:, :-1]
+    following = torch.cat([following, torch.full_like(following[:, :1], ranked.shape[1])], dim=1)
+    while True:
+        reached = starts.scatter(1, torch.where(starts, following, ranked.shape[1]), True)
+        if torch.equal(reached, starts):
+            return starts[:, :-1]
+        starts, following = reached, following.gather(1, following)

@@ -34,6 +34,7 @@ class ExtendedPositivesTask(Task):
     config: Config
     scope = Scope.SPLIT
     records_queries = True
+    revision = 2  # 2: a run of ties is no wider than the tolerance
 
     @cached_property
     def positives(self) -> dict[str, Mapping[str, tuple[str, ...]]]:

@@ -55,7 +55,7 @@ class ImageToWordTask(ProbeTask):
     config: Config
     reads_training = True
     name = "image_to_word"
-    revision = 3  # 3: objects occur in training captions too, and have the vector of their commonest form there
+    revision = 4  # 3: objects occur in training captions too, in their commonest form there; 4: narrower runs of ties
     _shown: Sequence[ShownImage] = ()
 
     def list_metrics(self) -> Iterator[Metric]:

@@ -21,6 +21,7 @@ class TruePairsTask(Task):
 
     needs = (TRUTH,)
     scope = Scope.SPLIT
+    revision = 2  # 2: a run of ties is no wider than the tolerance
 
     def list_metrics(self) -> Iterator[Metric]:
         for way, sign in WAYS.items():
