@@ -10,7 +10,7 @@ import torch
 
 from vse.config import knob
 from vse.data.keyed import permutation
-from vse.data.records import Records
+from vse.data.records import Image, Records
 from vse.errors import InputError, did_you_mean
 from vse.evaluation.box_phrases import KINDS, BoxPhrase, box_phrases, components_of
 from vse.evaluation.metrics import Metric, count_metric, mean_over_folds
@@ -98,7 +98,7 @@ class GroundingTask(Task):
 
     def _fold(self, context: Context, number: int, fold: Fold, unknown: list[str]) -> dict[str, float]:
         images = [context.split.images[row] for row in fold.images]
-        phrases = [_phrases(context.runs, image.id, unknown) for image in images]
+        phrases = [_phrases(context.runs, image, unknown) for image in images]
         sums = {kind: defaultdict[str, np.ndarray](lambda: np.zeros(len(images))) for kind in KINDS}
         queries = {kind: np.zeros(len(images)) for kind in KINDS}
         for row, image in enumerate(images):
@@ -155,7 +155,7 @@ class GroundingTask(Task):
 
     def _some_maps(self, context: Context) -> dict[str, bytes]:
         runs, drawn = context.runs, list[DrawnMap]()
-        images = [context.split.images[row].id for fold in context.folds[:1] for row in fold.images]
+        images = [context.split.images[row] for fold in context.folds[:1] for row in fold.images]
         order = permutation(0, 0, "pictures of grounding", len(images))
         for number, row in enumerate(order[: 2 * _PICTURES]):
             phrases = _phrases(runs, images[row])
@@ -165,8 +165,8 @@ class GroundingTask(Task):
             kind = kinds[number % len(kinds)]
             chosen = [each for each in phrases if each.kind == kind]
             chosen = [chosen[(7 * number) % len(chosen)]]
-            for each, relevance, grid in self._maps(runs, images[row], chosen):
-                drawn.append(DrawnMap(runs.image(images[row]), relevance, grid, each.texts[0], each.boxes))
+            for each, relevance, grid in self._maps(runs, images[row].id, chosen):
+                drawn.append(DrawnMap(runs.image(images[row].id), relevance, grid, each.texts[0], each.boxes))
         return {"maps.png": draw_maps(drawn, self._note(drawn[0].grid))} if drawn else {}
 
     def _requested_map(self, context: Context) -> dict[str, bytes]:
@@ -181,11 +181,10 @@ class GroundingTask(Task):
         return f"maps of {grid.rows} x {grid.columns} cells, {how}; green: boxes, x: maximum, orange: half of it"
 
 
-def _phrases(runs: Runs, image: str, unknown: list[str] | None = None) -> list[BoxPhrase]:
+def _phrases(runs: Runs, image: Image, unknown: list[str] | None = None) -> list[BoxPhrase]:
     """Texts that the boxes of an image can ground, in words of the run's vocabulary; others are added to `unknown`."""
-    uri = next(each.uri for each in runs.records.images if each.id == image)
     phrases = []
-    for each in box_phrases(runs.records.boxes.get(image, ()), uri):
+    for each in box_phrases(runs.records.boxes.get(image.id, ()), image.uri):
         readable = [text for text in each.texts if not runs.unknown_words([text])]
         if readable:
             phrases.append(BoxPhrase(each.kind, (readable[0],), each.boxes))

@@ -72,6 +72,11 @@ def own_pool_ranks(
     return {**ranks, ALL: every.result().i2t}
 
 
+def _name(head: str, pool: str, words: str) -> str:
+    """Begins the names of the metrics of a pool, such as `complete/own_pool_noun/disjoint`."""
+    return f"{head}own_pool_{pool}{behind(words)}"
+
+
 def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]]) -> dict[str, float]:
     """`<head>own_pool_noun/r1` and so on: means of `own_pool_ranks` over folds.
 
@@ -81,7 +86,7 @@ def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]])
         folds: Ranks by pool of each fold; no values without a fold.
     """
     return {
-        f"{head}own_pool_{name}{behind(words)}/{metric}": value
+        f"{_name(head, name, words)}/{metric}": value
         for name in (folds[0] if folds else ())
         for metric, value in mean_over_folds(fold[name].metrics() for fold in folds).items()
         if metric in RANKS
@@ -91,7 +96,7 @@ def own_pool_values(head: str, words: str, folds: Sequence[Mapping[str, Ranks]])
 def _record(context: Context, head: str, words: str, fold: int, pools: Mapping[str, Ranks]) -> None:
     """Keep what each image of a fold met in each pool, under the names of `own_pool_values`."""
     for name, ranks in pools.items():
-        context.record(f"{head}own_pool_{name}{behind(words)}", fold, ranks)
+        context.record(_name(head, name, words), fold, ranks)
 
 
 def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metric]:
@@ -105,7 +110,7 @@ def own_pool_list(head: str, title: str, pools: Iterable[str]) -> Iterator[Metri
     for words in KINDS:
         for pool in pools:
             group = f"{title}own adversaries: {pool}{in_words(words)}"
-            yield from rank_metrics(f"{head}own_pool_{pool}{behind(words)}", group, RANKS)
+            yield from rank_metrics(_name(head, pool, words), group, RANKS)
 
 
 def chosen_pools(context: Context, label: str, choose: Choose, classes: Iterable[str], words: str) -> dict[str, float]:

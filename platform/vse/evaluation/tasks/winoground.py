@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -13,7 +14,7 @@ from vse.config import knob
 from vse.data.records import Records
 from vse.errors import InputError
 from vse.evaluation.attacks import pair_wins
-from vse.evaluation.metrics import Metric, Ties
+from vse.evaluation.metrics import Metric, Ties, by_image
 from vse.evaluation.retrieval import as_index, pair_parts
 from vse.evaluation.task import Context, Scope, Task
 from vse.evaluation.training_images import training_metric, training_share
@@ -25,7 +26,7 @@ SCORES = {"text": "text", "image": "image", "group": "group"}
 
 
 def right_examples(scores: Float[Tensor, "examples 2 2"]) -> dict[str, Bool[Tensor, " examples"]]:
-    """Which examples are right ; `scores[e, i, c]` is of image i and caption c, and equal numbers match.
+    """Which examples are right; `scores[e, i, c]` is of image i and caption c, and equal numbers match.
 
     Text: each image scores higher with its caption. Image: each caption scores higher with its image. Group: both.
     Ties are wrong. Raises Diverged at a NaN.
@@ -113,13 +114,11 @@ class WinogroundTask(Task):
         scores = torch.stack((torch.stack((own[:, 0], cross[:, 1]), 1), torch.stack((cross[:, 0], own[:, 1]), 1)), 1)
         right = right_examples(scores)
         units = [one for one, *_ in kept]
-        drawn = sorted(set(units))
-        row = torch.tensor([drawn.index(unit) for unit in units])
-        queries = torch.bincount(row, minlength=len(drawn)).double()
+        drawn, row = np.unique(units, return_inverse=True)
         values = dict[str, float]()
         for name, each in right.items():
             values[f"winoground/{name}"] = 100 * each.double().mean().item()
-            hits = torch.bincount(row, weights=each.double(), minlength=len(drawn))
-            context.record_values(f"winoground/{name}", 0, drawn, hits.numpy(), queries.numpy())
+            hits, queries = by_image(each.numpy(), row, len(drawn)).T
+            context.record_values(f"winoground/{name}", 0, drawn.tolist(), hits, queries)
         of_training = training_share(context, [(one, other) for one, _, other, _ in kept], "examples", self._key)
         return values | {FOUND.name: 100 * len(kept) / len(self.examples), TRAINING.name: of_training}
