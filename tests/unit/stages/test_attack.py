@@ -1,6 +1,7 @@
 """The attack stage: one file for every model, parsed like any text, and false of the images."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,8 +193,9 @@ def test_adversaries_of_some_captions(place, made):
 def test_attacks_without_adversaries_of_some_captions_have_no_texts():
     """Neither one that found nothing in the split nor one whose captions are left out."""
     caption = {"object": np.array([0, 3]), "relation": np.empty(0, np.int64), "attribute": np.array([3])}
-    texts = {"object": ("a", "b"), "relation": (), "attribute": ("c",)}
-    few = of_captions(nonempty_attacks(Adversaries("test", "shared", "", texts, caption, None)), np.array([0, 1]))
+    texts: dict[str, tuple[str, ...]] = {"object": ("a", "b"), "relation": (), "attribute": ("c",)}
+    parses: Any = None
+    few = of_captions(nonempty_attacks(Adversaries("test", "shared", "", texts, caption, parses)), np.array([0, 1]))
     assert few.texts == {"object": ("a",)}
     assert {name: rows.tolist() for name, rows in few.caption.items()} == {
         "object": [0],
