@@ -58,7 +58,11 @@ class TextConfig:
     pools: PoolConfig = field(default_factory=PoolConfig)
     contrast: Rules = group(Rules(), NAMED, "how adversaries of VSE-C's kinds are made")
     drop_components: float = knob(
-        0.0, "share of parsed attributes and relations dropped in training (A.2, Table 1, Train Drop)", low=0, high=1
+        0.0,
+        "share of parsed attributes and relations dropped in training (A.2, Table 1, Train Drop)",
+        low=0,
+        high=1,
+        only="model=univse",
     )
 
 

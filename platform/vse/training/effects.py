@@ -3,7 +3,7 @@
 `only` is one condition or several: `pooling=maxk`, `structure=pool|attention`, `eta_o>0`, `text.word_vectors!=`. All
 conditions between spaces must hold, or all of another set after ` or `. A name without a dot is a key of the same
 group, and its condition holds if the group has no such key. A name with a dot, and `model` and `objective`, are keys of
-the run. What depends on the kind of family is computed here instead.
+the run. Keys of steps are computed here instead: they have no effect on a family that is not trained by steps.
 """
 
 import operator
@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from vse import registry
 from vse.config import flatten, typed, walk
 from vse.errors import InputError
-from vse.training.config import RunConfig, family_inputs, trained_by_steps
+from vse.training.config import RunConfig
 
 _CONDITION = re.compile(r"([\w.]+)(!=|=|>|<)(.*)")
 _OF_STEPS = re.compile(
@@ -61,9 +62,7 @@ def without_effect(config: RunConfig) -> dict[str, tuple[str, str]]:
     declared = ((key, spec.metadata.get("only", "")) for key, spec, _, _ in walk(config) if "kind" not in spec.metadata)
     conditions = ((key, unmet(only, key.rpartition(".")[0], leaves)) for key, only in declared if only)
     idle = {key: broken for key, broken in conditions if broken is not None}
-    if not family_inputs(config).components:
-        idle["text.drop_components"] = ("model", "a family that reads components")
-    if not trained_by_steps(config):
+    if not registry.component("family", leaves["model"]).by_steps:
         idle |= {key: ("model", "a family that is trained by steps") for key in leaves if _OF_STEPS.fullmatch(key)}
     return idle
 

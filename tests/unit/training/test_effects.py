@@ -249,7 +249,7 @@ def test_what_a_schedule_does_not_read_has_no_effect(schedule: str, milestones: 
         (
             "vsepp_scenes",
             {"text.drop_components": 0.3},
-            "text.drop_components=0.3: has no effect with model=vsepp; it needs a family that reads components",
+            "text.drop_components=0.3: has no effect with model=vsepp; it needs model=univse",
         ),
         (
             "cca_scenes",
