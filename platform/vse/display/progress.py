@@ -37,9 +37,9 @@ class Progress:
     """A context manager: `with Progress("extract", total=800, unit="images") as bar: bar.advance(32)`.
 
     Everything goes to stderr; stdout is for results. `total` may be unknown, and `advance` accepts text for the end of
-    the line ("loss 3.2"). Plain lines appear every `every` seconds, and once at the end
-    unless there was nothing of an unknown total. If stderr cannot be written,
-    for instance after a lost connection, the work continues. Long items may be counted in parts (`parts`), which then
+    the line ("loss 3.2"). Plain lines appear every `every` seconds, and once at the end, unless the total is unknown
+    and nothing was counted. If stderr cannot be written, for instance after a lost connection, the work continues.
+    Long items may be counted in parts (`parts`), which then
     decide rate and time left.
     """
 
