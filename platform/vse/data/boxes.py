@@ -31,7 +31,7 @@ def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     for number, entry in enumerate(entries):
         place = f"{where}.objects[{number}]"
         corners = numbers(field(entry, "box", list, place), f"{place}: 'box'")
-        if not spelled(category := field(entry, "category", str, place)):
+        if not (category := spelled(field(entry, "category", str, place))):
             raise InputError(f"{place}: 'category' is empty; name the object, as in 'dog'")
         if 0 < max(corners) <= 1 < min(size):
             shown = ", ".join(f"{corner:g}" for corner in corners)
@@ -79,7 +79,7 @@ def of_instances(
             raise InputError(f"{where}: category {category} is not listed under 'categories'")
         left, top, width, height = numbers(field(entry, "bbox", list, where), f"{where}: 'bbox'")
         corners = (left, top, left + width, top + height)
-        if box := in_fractions(names[category], corners, own[image], where):
+        if box := in_fractions(spelled(names[category]), corners, own[image], where):
             boxes.setdefault(image, []).append(box)
     if sizes is not None:
         sizes |= own
@@ -121,7 +121,7 @@ def _is_finite(value: float) -> bool:
 
 
 def spelled(category: str) -> str:
-    """A category as captions spell it: in lower case, without the underscores of LVIS."""
+    """A category as captions spell it, "Dining_Table" as "dining table"."""
     return " ".join(category.replace("_", " ").lower().split())
 
 
@@ -134,7 +134,7 @@ def in_fractions(
     that were inferred from smaller copies are up to two pixels too small.
 
     Args:
-        label: The category, which is spelled as in captions ("Dining_Table" becomes "dining table"), or the phrase.
+        label: The category or phrase.
         corners: Left, top, right and bottom in pixels. Up to two pixels outside are cut off, as tools round.
         size: Width and height of the image in the same pixels.
         where: The file and the entry, for messages.
@@ -154,6 +154,6 @@ def in_fractions(
         sides = (left / width, top / height, right / width, bottom / height)
         left, top, right, bottom = (min(max(side, 0.0), 1.0) for side in sides)
         if round(left, DIGITS) < round(right, DIGITS) and round(top, DIGITS) < round(bottom, DIGITS):
-            return Box(label if caption else spelled(label), left, top, right, bottom, caption)
+            return Box(label, left, top, right, bottom, caption)
     notice(f"{where}: box ({shown}) has no area and is left out")
     return None

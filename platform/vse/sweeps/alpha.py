@@ -287,7 +287,8 @@ def _reference(request: Request) -> RunConfig | None:
     """The reference arm: its preset, on the data and features of the swept arm.
 
     Keys of data, features, text, optim and train that the user set hold for both arms. Keys of the model and of the
-    objective hold for the reference too if it has them (model.dim, objective.margin).
+    objective hold for the reference too if it has them (model.dim, objective.margin) and accepts their values:
+    VSE++ on pooled features refuses model.pooling.
     """
     config: RunConfig = request.config
     wanted = request.options.sweep.reference
@@ -309,7 +310,15 @@ def _reference(request: Request) -> RunConfig | None:
     own = {"model", "objective", ALPHA, "model.learn_alpha"}
     shared = (key for key in request.changed if key in values and key in reference_values and key not in own)
     changes = {key: values[key] for key in shared if not key.startswith(("data", "features.backbone"))}
-    return override(reference, changes)
+    return override(reference, {key: value for key, value in changes.items() if _accepts(reference, key, value)})
+
+
+def _accepts(config: RunConfig, key: str, value: Any) -> bool:
+    try:
+        family_inputs(override(config, {key: value}))
+    except InputError:
+        return False
+    return True
 
 
 def stored_alike(one: FeatureConfig, other: FeatureConfig) -> bool:

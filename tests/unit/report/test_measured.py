@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from vse.config import override, to_dict
+from vse.evaluation.tasks.attacks import AttacksTask
 from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
 from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.presets import preset
@@ -150,7 +151,8 @@ def test_headings_are_tasks_and_splits_with_validation_last(run: Folder) -> None
     write(run, "a", 300.0, {"metrics": {"test": {"t2i/r1": 20.0, "rsum": 300.0}, "shifted": {"rsum": 200.0}}})
     attacked = {"test": {"attack_relation/r1": 1.0}}
     config = {"options": {**options(), "attacks": {"words": ["shared"]}}}
-    write(run, "b", 0.0, {"task": "attacks", "metrics": attacked, **config})
+    revision = [REVISION, AttacksTask.revision]
+    write(run, "b", 0.0, {"task": "attacks", "revision": revision, "metrics": attacked, **config})
     found = grouped(run_metrics(run))
     assert list(found) == ["retrieval: test", "retrieval: shifted", "retrieval: val", "attacks: test"]
     assert [key.metric.label for key in found["retrieval: test"]] == ["rsum", "sentence → image, R@1"]

@@ -159,4 +159,4 @@ def test_a_limit_that_is_too_small_is_said_once(
     assert "VSE_CACHE_GIB" not in caplog.text
     for name in "34":
         mapped_array(tmp_path, name, (100, 200), np.float32, fill(1.0))
-    assert caplog.text.count("less than the 7.46e-05 GiB in use at the same time") == 1
+    assert caplog.text.count("less than the 7.46e-05 GiB that are in use at the same time") == 1
