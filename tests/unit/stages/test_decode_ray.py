@@ -69,7 +69,7 @@ def test_a_run_with_decoders_is_the_run_without(cluster: None, space: Workspace)
 
 def test_a_missing_image_is_one_line(cluster: None, pictures: Pictures, tmp_path: Path) -> None:
     broken = replace(pictures, images=(*pictures.images, replace(pictures.images[0], id="lost", uri="lost.png")))
-    with pytest.raises(InputError, match="image 'lost': could be read when features were extracted, and now"):
+    with pytest.raises(InputError, match="image 'lost': could be read when features were extracted, but now"):
         RayDecoder(broken, 2)([0, len(broken.images) - 1], 1)
 
 
