@@ -53,17 +53,18 @@ class Metric:
         return f"{self.group}, {self.heading}" if self.group else self.heading
 
 
-def count_metric(name: str, heading: str, group: str = "") -> Metric:
+def count_metric(name: str, heading: str, group: str = "", *, decimals: int = 0, summed: bool = True) -> Metric:
     """A number of things that were measured, such as queries in all folds, not for figures with little room.
 
     Args:
         name: Below the split, as of `Metric`.
         heading: The column of a table.
         group: The row of a table; empty for the task as a whole.
+        decimals: Digits after the point; not 0 for a mean of counts.
+        summed: As of `Metric`; False for a number that every fold has alike, or for a mean of counts.
     """
-    return Metric(
-        name=name, heading=heading, group=group, unit="", higher_is_better=None, decimals=0, main=False, summed=True
-    )
+    fixed = Metric(name=name, heading=heading, group=group, unit="", higher_is_better=None, main=False)
+    return replace(fixed, decimals=decimals, summed=summed)
 
 
 def rank_metrics(head: str, group: str, names: Iterable[str] = ("r1", "r5", "r10", "medr", "meanr")) -> list[Metric]:

@@ -190,7 +190,8 @@ def contrast_split(
         return ContrastWords(pairs, rules, lexicon()).of(words)
 
     # asked of the driver: a node that reads the set need not have the files of the lexicon
-    source = [rules, words, of_counted.fingerprint, fingerprint([c.text for c in counted])]
+    of_words = material.words_records or records
+    source = [rules, words, of_counted.fingerprint, of_words.fingerprint, material.words_split]
     prints = [
         workspace.external.ask(["contrast words", *source], lambda: chosen().fingerprint),
         workspace.external.ask(["lexicon", *source], lambda: fingerprint(lexicon().fingerprint)),

@@ -154,11 +154,8 @@ def encode_texts(
     def rows(items: Callable[[Components], list[tuple[str, ...]]], width: int | None) -> Ragged:
         encoded = []
         for parsed in components:
-            row = (
-                [tuple(vocabulary.encode(map(str.lower, item))) for item in dict.fromkeys(items(parsed))]
-                if parsed
-                else []
-            )
+            distinct = dict.fromkeys(items(parsed)) if parsed else ()
+            row = [tuple(vocabulary.encode(map(str.lower, item))) for item in distinct]
             kept = [item for item in row if UNKNOWN not in item]
             encoded.append([item[0] for item in kept] if width is None else kept)
         return Ragged.of(encoded, width)

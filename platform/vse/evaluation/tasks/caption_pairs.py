@@ -127,17 +127,15 @@ class CaptionPairsTask(Task):
             context.model.combine(pair_parts(context.model, codes, slice_items(texts, part), row))[0].float()
             for part in (slice(0, len(kept)), slice(len(kept), None))
         )
-        total, right = Counter(pair.category for pair in kept), Counter[str]()
         wins, pairs = dict[str, Counter[str]](), dict[str, Counter[str]]()  # by category and image
         for pair, win in zip(kept, pair_wins(true, false, Ties()).tolist(), strict=True):
-            right[pair.category] += win
             wins.setdefault(pair.category, Counter())[image[pair.filename]] += win
             pairs.setdefault(pair.category, Counter())[image[pair.filename]] += 1
         for number, (name, each) in enumerate(pairs.items()):
             hits = [wins[name][unit] for unit in each]
             context.record_values(name, 0, tuple(each), hits, list(each.values()))
             context.record_values(MEAN.name, number, tuple(each), hits, list(each.values()))
-        accuracy = {name: 100.0 * right[name] / number for name, number in sorted(total.items())}
+        accuracy = {name: 100.0 * sum(wins[name].values()) / sum(each.values()) for name, each in sorted(pairs.items())}
         mean = sum(accuracy.values()) / max(len(accuracy), 1)
         return {**accuracy, MEAN.name: mean, FOUND.name: 100.0 * share, TRAINING.name: of_training}
 

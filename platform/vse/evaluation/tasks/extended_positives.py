@@ -1,7 +1,7 @@
 """Retrieval by published positives beyond the captions of an image: ECCV Caption and CxC."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,10 +47,8 @@ class ExtendedPositivesTask(Task):
             head = f"extended_{way}"
             for name, title in SHARES.items():
                 yield Metric(name=f"{head}/{name}", heading=title, group=group)
-            queries = count_metric(f"{head}/queries", "queries", group)
-            yield queries
-            name, title = f"{head}/positives", "positives per query"
-            yield replace(queries, name=name, heading=title, decimals=2, summed=False)
+            yield count_metric(f"{head}/queries", "queries", group)
+            yield count_metric(f"{head}/positives", "positives per query", group, decimals=2, summed=False)
 
     def content(self) -> Any:
         return self.positives

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class UnifiedRetrievalTask(Task):
             yield Metric(name=f"{head}/random", heading="mAP at random", group=title, higher_is_better=None, main=False)
             yield count_metric(f"{head}/queries", "queries", title)
             if kind in CHOSEN:
-                yield replace(count_metric(f"{head}/phi", "by φ", title), summed=False)
+                yield count_metric(f"{head}/phi", "by φ", title, summed=False)
 
     def measure(self, context: Context) -> dict[str, float]:
         """Mean over queries of the average precision over all relevant images, in percent, ties in random order.

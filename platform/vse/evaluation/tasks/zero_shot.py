@@ -1,7 +1,7 @@
 """Zero-shot classification (Radford et al., ICML 2021): images by class names put into sentences."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -64,7 +64,7 @@ class ZeroShotTask(Task):
             yield Metric(name=f"zero_shot/acc{k}", heading=f"accuracy@{k}", main=k == 1)
         for k in NUMBERS:
             yield Metric(name=f"zero_shot/class{k}", heading=f"mean per class @{k}", main=False)
-        yield replace(count_metric("zero_shot/classes", "classes"), summed=False)  # every fold has the same
+        yield count_metric("zero_shot/classes", "classes", summed=False)  # every fold has the same
         yield count_metric("zero_shot/queries", "images' classes")
 
     def content(self) -> Any:

@@ -1,8 +1,9 @@
 """What measuring runs will take: runs, splits, adversaries and tasks, before anything is encoded."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 REVISION = 7  # of what tasks have in common; 7: intervals, and adversaries of the measurement
 
-PARSES, BOXES, TRAINING = "parses", "boxes", "training"  # among fingerprints
+PARSES, BOXES, TRAINING = "parses", "boxes", "training captions"  # among fingerprints, next to names of splits
 
 Kind = tuple[str, str]
 """A kind of adversaries and a kind of words."""
@@ -99,18 +100,18 @@ class MeasurePlan:
     def fingerprints(self) -> dict[str, str]:
         """What runs must have in common for their outcomes to be compared: fingerprints of the images and captions of
         every split, of the texts that attack it by kind, and of what else tasks take queries or truths from."""
-        return self._fingerprints(self.adversaries, self.tasks.values())
+        return self._prints_of(self.tasks.values())
 
     def fingerprints_of(self, name: str) -> dict[str, str]:
         """Those that the outcomes of a task depend on."""
-        return self._fingerprints(self._of(self.tasks[name]), [self.tasks[name]])
+        return self._prints_of([self.tasks[name]])
 
     def met(self, name: str) -> dict[str, dict[str, str]]:
         """By label of a task's numbers, fingerprints of what they are of: images and captions, adversaries by kind, and
         what else candidates depend on. Numbers stand in one table only if they agree in all that both have."""
         task, prints = self.tasks[name], self.fingerprints_of(name)
         more = {"content": fingerprint([task.content(), None if task.config_in_names else task.config])}
-        more |= self._further([task])
+        more |= {key: digits for key, digits in prints.items() if key in (PARSES, BOXES, TRAINING)}
         if task.scope is Scope.DATA:
             return {label_of(task, "", self.options): {"records": self.members.records.fingerprint, **more}}
         return {
@@ -134,28 +135,41 @@ class MeasurePlan:
         parses = (each.material.parses for each in self.members.each)
         return fingerprint(sorted({each.fingerprint for each in parses if each is not None}))
 
-    def _further(self, tasks: Iterable[Task]) -> dict[str, str]:
-        """Fingerprints of what tasks read besides the images, captions and adversaries of the measured splits."""
-        records, prints, tasks = self.members.records, dict[str, str](), [*tasks]
+    def _prints_of(self, tasks: Collection[Task]) -> dict[str, str]:
+        """Fingerprints of the splits, of the adversaries that some tasks read, and of what else they read."""
+        prints, kinds = dict[str, str](), {kind for task in tasks for kind in task.adversaries}
         if any(task.parsed for task in tasks):
             prints[PARSES] = self._parses
         if any(task.reads_boxes for task in tasks):
-            prints[BOXES] = fingerprint(records.boxes)
+            prints[BOXES] = self._boxes
         if any(task.reads_training for task in tasks):
-            train = records.split("train").captions if "train" in records.split_names else ()
-            prints[TRAINING] = fingerprint([[each.image, each.text] for each in train])
+            prints[TRAINING] = self._training
+        for (part, *kind), digits in self._splits.items():
+            if not kind or tuple(kind) in kinds:
+                prints["/".join((part, *kind))] = digits
         return prints
 
-    def _fingerprints(
-        self, adversaries: Mapping[str, Mapping[Kind, tuple[Adversaries, ...]]], tasks: Iterable[Task]
-    ) -> dict[str, str]:
-        prints = self._further(tasks)
+    @cached_property
+    def _boxes(self) -> str:
+        return fingerprint(self.members.records.boxes)
+
+    @cached_property
+    def _training(self) -> str:
+        """A fingerprint of the training captions."""
+        records = self.members.records
+        train = records.split("train").captions if "train" in records.split_names else ()
+        return fingerprint([[each.image, each.text] for each in train])
+
+    @cached_property
+    def _splits(self) -> dict[tuple[str, ...], str]:
+        """Fingerprints of every measured split, as (its name,), and of each kind of its adversaries."""
+        prints = dict[tuple[str, ...], str]()
         for part in self.parts:
             rows = [[i.id, i.uri] for i in part.images], [[c.id, c.image, c.text] for c in part.captions]
-            prints[part.name] = fingerprint(rows)
-            for kind, (first, *_) in adversaries[part.name].items():
+            prints[part.name,] = fingerprint(rows)
+            for kind, (first, *_) in self.adversaries[part.name].items():
                 captions = {name: of.tolist() for name, of in first.caption.items()}
-                prints["/".join((part.name, *kind))] = fingerprint([first.texts, captions])
+                prints[part.name, *kind] = fingerprint([first.texts, captions])
         return prints
 
 
