@@ -143,6 +143,13 @@ def test_the_reference_lists_every_key():
         assert {key for key, spec, *_ in walk(job["options"]) if not spec.metadata.get("below")} <= options
 
 
+def test_definitions_begin_on_their_own_line():
+    """In a paragraph that was filled, Markdown shows the term and its definition as one sentence with a stray colon."""
+    terms = re.findall(r"^.+(?=\n:   )", (DOCS / "glossary.md").read_text(), re.M)
+    assert len(terms) > 40
+    assert not [page for page in PAGES if re.search(r"\S :   ", Path(page).read_text())]
+
+
 def test_quoted_error_lines_are_in_the_code():
     """The phrases by which the page on errors is searched."""
     rows = re.findall(r"^\| (`[^|]*`)[^|]*\|", text("docs/operations/when-it-breaks.md"), re.MULTILINE)
