@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from vse.config import knob
-from vse.objectives.hinge import ABOUT_MASK, MASKS, excluded_pairs
-from vse.objectives.matching import MATCH, MATCHES, first_scalars, matched
-from vse.objectives.objective import Encoded, Objective, products
-from vse.registry import ComponentConfig, register
+from vse.objectives.matching import MATCH, MATCHES, MatchingObjective
+from vse.objectives.objective import Encoded, products
+from vse.objectives.ranking import HingeConfig
+from vse.registry import register
 
 
 @register("objective", "cse")
-class CSELoss(Objective):
+class CSELoss(MatchingObjective):
     """Losses `sent`, and `middle`, the mean of the losses between images and the codes of each lower layer.
 
     Args:
@@ -28,34 +28,26 @@ class CSELoss(Objective):
     semi_supervised = True
 
     @dataclass(frozen=True, kw_only=True, slots=True)
-    class Config(ComponentConfig):
+    class Config(HingeConfig):
         """Thesis: all negatives, no mining. The rest is ours."""
 
-        margin: float = knob(0.2, "margin of the hinges", low=0, only="match=hinge")
         hinge: str = knob("sum", "negatives of a positive", choices=("hardest", "sum"), only="match=hinge")
         middle: float = knob(0.5, "weight of the lower layers", low=0, only="model.layers>1")
         match: str = knob("hinge", MATCH, choices=MATCHES)
-        mask: str = knob("same", ABOUT_MASK, choices=MASKS)
 
     def __init__(self, config: "CSELoss.Config") -> None:
-        super().__init__(config)
-        self.scalars = first_scalars(config.match)
+        super().__init__(config, config.match)
 
     def __call__(self, encoded: Encoded, gathered: Encoded, epoch: int) -> dict[str, Tensor]:
-        excluded = excluded_pairs(gathered, self.config.mask)
-        losses = {"sent": self._matched(gathered["captions"], excluded, gathered)}
-        if lower := gathered["middle"].unbind(1):
-            losses["middle"] = torch.stack([self._matched(codes, excluded, gathered) for codes in lower]).mean()
-        return losses
+        excluded, paired = self.excluded(gathered), gathered.get("paired")
 
-    def _matched(self, codes: Tensor, excluded: Tensor, gathered: Encoded) -> Tensor:
-        config, scores = self.config, products(gathered["images"], codes)
-        hardest, paired = config.hinge == "hardest", gathered.get("paired")
-        return matched(config.match, scores, excluded, gathered, config.margin, hardest, paired)
+        def loss(codes: Tensor) -> Tensor:
+            return self.matched(products(gathered["images"], codes), excluded, gathered, epoch, paired)
+
+        losses = {"sent": loss(gathered["captions"])}
+        if lower := gathered["middle"].unbind(1):
+            losses["middle"] = torch.stack([loss(codes) for codes in lower]).mean()
+        return losses
 
     def weights(self, epoch: int) -> dict[str, float]:
         return {"sent": 1.0, "middle": self.config.middle}
-
-    def collapse_level(self, epoch: int) -> tuple[str, float] | None:
-        collapses = self.config.hinge == "hardest" and self.config.match == "hinge"
-        return ("sent", 2 * self.config.margin) if collapses else None
