@@ -62,10 +62,10 @@ def _templates() -> Environment:
     return templates
 
 
-def signed(value: float) -> str:
-    """A number with one decimal and its sign; zero after rounding has no sign."""
-    text = f"{value:+.1f}".replace("-", "−")
-    return "0.0" if text in ("+0.0", "−0.0") else text
+def signed(value: float, decimals: int = 1) -> str:
+    """A number with its sign; zero after rounding has no sign."""
+    rounded = round(value, decimals)
+    return f"{rounded:{'+' if rounded else 'z'}.{decimals}f}".replace("-", "−")
 
 
 def count(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from vse.report.files import RESULTS, csv_text, json_text, write_files
-from vse.report.page import count, provenance, render
+from vse.report.page import count, provenance, render, signed
 from vse.report.published import PAPERS
 from vse.storage.folder import Folder
 
@@ -61,9 +61,10 @@ def reproduction_page(data: Data, commands: Sequence[str]) -> str:
 
 def _effect(effect: Data) -> dict[str, str]:
     """One difference of a claim, ours and printed, with typographic minus signs."""
-    ours = "{:+.1f} [{:.1f}, {:.1f}]".format(*effect["ours"]).replace("-", "−")
-    printed = "" if effect["printed"] is None else f"{effect['printed']:+.1f}".replace("-", "−")
-    return {"text": f"{effect['difference']}: {ours}", "was": printed}
+    ours, low, high = effect["ours"]
+    between = f"[{low:z.1f}, {high:z.1f}]".replace("-", "−")
+    printed = "" if effect["printed"] is None else signed(effect["printed"])
+    return {"text": f"{effect['difference']}: {signed(ours)} {between}", "was": printed}
 
 
 def _block(block: Data) -> dict[str, Any]:
@@ -81,12 +82,11 @@ def _cell(cell: Data, decimals: int) -> dict[str, str]:
     shown = {"printed": cell["printed"] or "", "note": cell["note"]}
     if cell["ours"] is not None:
         value, low, high = cell["ours"]
-        shown["ours"] = f"{value:.{decimals}f}"
+        shown["ours"] = f"{value:z.{decimals}f}".replace("-", "−")
         if low is not None:
-            shown["interval"] = f"[{low:.{decimals}f}, {high:.{decimals}f}]".replace("-", "−")
+            shown["interval"] = f"[{low:z.{decimals}f}, {high:z.{decimals}f}]".replace("-", "−")
         if cell["printed"] is not None:
-            difference = round(value - float(cell["printed"]), decimals) or 0.0  # no -0.0
-            shown["difference"] = f"{difference:+.{decimals}f}".replace("-", "−").replace("+0.0", "0.0")
+            shown["difference"] = signed(value - float(cell["printed"]), decimals)
     return shown
 
 

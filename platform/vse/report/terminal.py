@@ -67,7 +67,7 @@ def _table(
 
 
 def _shown(key: MetricKey, value: float) -> str:
-    return f"{value:.{key.metric.decimals}f}"
+    return f"{value:z.{key.metric.decimals}f}"
 
 
 def _between(key: MetricKey, intervals: Mapping[MetricKey, Interval], form: str) -> str:

@@ -214,6 +214,7 @@ def test_templates_refuse_what_is_not_there() -> None:
 
 def test_signs_and_numbers() -> None:
     assert [signed(value) for value in (1.25, -0.5, 0.04, -0.04)] == ["+1.2", "−0.5", "0.0", "0.0"]
+    assert [signed(value, 2) for value in (0.031, -0.004, -0.05)] == ["+0.03", "0.00", "−0.05"]
     assert [count(number, "seed") for number in (1, 3, 1200)] == ["1 seed", "3 seeds", "1,200 seeds"]
 
 
