@@ -51,22 +51,22 @@ def run(request: Request) -> str:
     folder = (runs[0] if len(names) == 1 else workspace.ensemble(name)).check_writable()
     with Shipper(request.workspace, request.tracking).every(30):
         measured = measure(runs, folder.child("evaluation"), workspace, options.tasks, options.measure)
-        journal = workspace.journal(folder)
-        if len(names) > 1:
-            journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - request.started)
-            journal.params({"runs": ",".join(names)})
-            journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
-        values = keyed(measured)
+        journal, values = workspace.journal(folder), keyed(measured)
         metrics = named(keyed(measured, to_dict(options.measure)))
-        journal.metrics(metrics, step=0)
-        journal.files(f"evaluation/{each}" for measures in measured.tasks.values() for each in measures.pictures)
         rsums = {key.label: value for key, value in values.items() if key.metric.name == "rsum"}
-        if rsums:
-            journal.describe("headline evaluation", evaluation_headline(rsums))
         shown = list(lines(values, measured.sizes, lacking(measured), intervals(measured)))
-        journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
-        if len(names) > 1:
-            journal.end("finished")
+        with journal.together():
+            if len(names) > 1:
+                journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - request.started)
+                journal.params({"runs": ",".join(names)})
+                journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
+            journal.metrics(metrics, step=0)
+            journal.files(f"evaluation/{each}" for measures in measured.tasks.values() for each in measures.pictures)
+            if rsums:
+                journal.describe("headline evaluation", evaluation_headline(rsums))
+            journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
+            if len(names) > 1:
+                journal.end("finished")
     path = request.write_summary(
         folder.child("evaluation"),
         headline=metrics if options.measure.on else measured.metrics,

@@ -36,15 +36,16 @@ def record_page(
         metrics: Numbers of the run.
         result: Markdown that stands above the list of files.
     """
-    files = list(files)
+    files, runs = list(files), list(runs)
     journal = workspace.journal(folder)
-    journal.start(f"{kind}-{name}", name=f"{kind} {name}", tags={"kind": kind})
-    if runs := list(runs):
-        journal.params({"runs": ",".join(runs)})
-    if metrics:
-        journal.metrics(metrics)
-    journal.files(files)
-    journal.describe("headline", page_link(folder, page))
-    journal.describe("result", "\n\n".join(filter(None, [result, files_text(files)])))
-    journal.describe("commands", commands([command]))
-    journal.end("finished")
+    with journal.together():
+        journal.start(f"{kind}-{name}", name=f"{kind} {name}", tags={"kind": kind})
+        if runs:
+            journal.params({"runs": ",".join(runs)})
+        if metrics:
+            journal.metrics(metrics)
+        journal.files(files)
+        journal.describe("headline", page_link(folder, page))
+        journal.describe("result", "\n\n".join(filter(None, [result, files_text(files)])))
+        journal.describe("commands", commands([command]))
+        journal.end("finished")

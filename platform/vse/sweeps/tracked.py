@@ -48,12 +48,13 @@ class TrackedRuns:
         options = {key: _text(value) for key, value in flatten(self.request.options).items()}
         # tags, because another call may have other options, and MLflow keeps the first value of a parameter
         preset = {} if self.request.preset is None else {"preset": redact_text(self.request.preset)}
-        journal.start(self.name, name=self.name, tags={"kind": plan.kind, **preset, **options, **run_tags()})
-        journal.params({**flatten(plan.config), "rule": plan.rule})
-        journal.describe("asked", f"{escaped(plan.question)}\n\n{escaped(plan.rule)}")
         page = shlex.join(["python", "jobs/report.py", f"sweep={self.name}", *self.request.elsewhere])
-        journal.describe("commands", commands([command_of(self.request), page]))
-        journal.files(["definition.json"])
+        with journal.together():
+            journal.start(self.name, name=self.name, tags={"kind": plan.kind, **preset, **options, **run_tags()})
+            journal.params({**flatten(plan.config), "rule": plan.rule})
+            journal.describe("asked", f"{escaped(plan.question)}\n\n{escaped(plan.rule)}")
+            journal.describe("commands", commands([command_of(self.request), page]))
+            journal.files(["definition.json"])
 
     def record_data(self, fingerprints: Mapping[str, str]) -> None:
         """Tag the parent run once with the fingerprints of what its trainings read, by stage."""
@@ -102,25 +103,26 @@ class TrackedRuns:
         cost = {"cost/seconds": sum(seconds for seconds, _ in costs)}
         cost["cost/gpu_hours"] = sum(seconds * need.gpus for seconds, need in costs) / 3600
         journal = self.journal()
-        journal.start(self.name, name=self.name, tags={"kind": self.plan.kind, "results": digest})
         numbers = {key: value for key, value in report.headline.items() if isinstance(value, int | float)}
-        journal.metrics({**numbers, **cost}, step=0)  # first: MLflow lists metrics in this order
-        for step, values in report.charts:
-            journal.metrics(values, step=step)
-        journal.files(report.files)
         links = {"headline": page_link(self.folder), "result": files_text(report.files)} if report.files else {}
-        for section, text in report.texts.items():
-            journal.describe(section, "\n\n".join([text, *([links[section]] if section in links else [])]))
-        for under, run in report.checkpoints.items():
-            _attach_checkpoint(journal, self.workspace.run(run), under)
-        if report.best:
-            offer_best(
-                self.workspace,
-                report.best,
-                changes=report.best_changes,
-                card=lambda run: model_card(run, CardOptions(), report.best_changes.get("model.alpha")),
-            )
-        journal.end("finished")
+        with journal.together():
+            journal.start(self.name, name=self.name, tags={"kind": self.plan.kind, "results": digest})
+            journal.metrics({**numbers, **cost}, step=0)  # first: MLflow lists metrics in this order
+            for step, values in report.charts:
+                journal.metrics(values, step=step)
+            journal.files(report.files)
+            for section, text in report.texts.items():
+                journal.describe(section, "\n\n".join([text, *([links[section]] if section in links else [])]))
+            for under, run in report.checkpoints.items():
+                _attach_checkpoint(journal, self.workspace.run(run), under)
+            if report.best:
+                offer_best(
+                    self.workspace,
+                    report.best,
+                    changes=report.best_changes,
+                    card=lambda run: model_card(run, CardOptions(), report.best_changes.get("model.alpha")),
+                )
+            journal.end("finished")
 
 
 def _text(value: Any) -> str:

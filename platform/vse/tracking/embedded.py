@@ -6,6 +6,7 @@ importing mlflow.
 
 import contextlib
 import os
+import re
 import sqlite3
 import time
 import uuid
@@ -26,6 +27,30 @@ from vse.tracking.mlflow_internals import (
 from vse.workspace.redaction import redact_text
 
 _PATIENCE = 10.0  # seconds to wait for a lock of another process
+_OF_ONE_MACHINE = frozenset({"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"})
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def write_ahead(path: str | os.PathLike[str], mounts: Path = _MOUNTS) -> bool:
+    """Whether SQLite may use a write-ahead log for a file: only one machine can open it.
+
+    Processes share the index of the log in memory, so on a network file system two machines would damage the file
+    (sqlite.org/wal.html). File systems that are not known to be of one machine count as shared; where the kernel lists
+    no mounts (macOS), as of one machine.
+
+    Args:
+        path: the file.
+        mounts: the kernel's list of mounts, as in proc_pid_mountinfo(5).
+    """
+    if not mounts.exists():
+        return True
+    place, depth, kind = Path(os.path.realpath(path)), -1, ""
+    for line in mounts.read_text(errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), before.split(" ")[4]))
+        if place.is_relative_to(point) and len(point.parts) >= depth:  # of two mounts on one point, the later one
+            depth, kind = len(point.parts), after.split(" ")[0]
+    return kind in _OF_ONE_MACHINE
 
 
 def file_of(uri: str) -> Path:

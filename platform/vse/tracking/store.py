@@ -10,12 +10,12 @@ import os
 import re
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vse.tracking.embedded import file_of, make_complete, may_have_run, prepare_queries
+from vse.tracking.embedded import file_of, make_complete, may_have_run, prepare_queries, write_ahead
 from vse.tracking.mlflow_internals import (
     ACTIVE,
     COMMIT_TAG,
@@ -355,19 +355,21 @@ def _quiet() -> None:
 
 
 def _sync_less(uri: str) -> None:
-    """Use a write-ahead log, so that MLflow's several commits per run do not each wait for the disk.
+    """Use a write-ahead log if it is safe, so that MLflow's several commits per run do not each wait for the disk.
 
     SQLite then stays intact after a crash; a power cut may lose commits, which the journals still have.
     """
     from sqlalchemy import Engine, event
 
     database = os.path.realpath(file_of(uri))
+    mode = "WAL" if write_ahead(database) else "DELETE"
 
     def connected(connection: Any, _: Any) -> None:
         if isinstance(connection, sqlite3.Connection):
             files = {os.path.realpath(row[2]) for row in connection.execute("PRAGMA database_list") if row[2]}
             if database in files:
-                connection.execute("PRAGMA journal_mode=WAL")
+                with suppress(sqlite3.OperationalError):  # another process is using it, in the mode it has
+                    connection.execute(f"PRAGMA journal_mode={mode}")
                 connection.execute("PRAGMA synchronous=NORMAL")
 
     event.listen(Engine, "connect", connected)

@@ -127,8 +127,9 @@ def open_journal(
     tags = {f"fingerprint.{stage}": digits for stage, digits in fingerprints.items()}
     if (origin := read_origin(folder)) is not None:  # written by `run_training`, perhaps on another node
         tags[TAG] = str(origin)
-    journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
-    journal.params(params)
+    with journal.together():
+        journal.start(name, name=name, parent=parent, tags={"kind": "training", **tags, **run_tags()})
+        journal.params(params)
 
 
 def cost(row: Mapping[str, float]) -> dict[str, float]:
@@ -184,13 +185,14 @@ def close_journal(journal: Journal, folder: Folder, result: Mapping[str, Any]) -
         folder: of the run.
         result: the content of `result.json`.
     """
-    tell_epochs(journal, result["history"])
     best = {f"best/{name}": value for name, value in result["metrics"].items() if name.startswith("val/")}
-    journal.metrics(best, step=result["best"])
-    journal.metrics(cost(result["history"][-1]), step=result["epochs"])
-    journal.files(["config.json"])
-    describe_result(journal, folder, result)
-    journal.end("finished")
+    with journal.together():
+        tell_epochs(journal, result["history"])
+        journal.metrics(best, step=result["best"])
+        journal.metrics(cost(result["history"][-1]), step=result["epochs"])
+        journal.files(["config.json"])
+        describe_result(journal, folder, result)
+        journal.end("finished")
 
 
 def tell_lost_end(workspace: Workspace, folder: Folder) -> bool:

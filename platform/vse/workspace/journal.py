@@ -34,8 +34,7 @@ class Journal:
 
         Args:
             path: the file.
-            mirror: called with the whole file after the metrics of every step and at the end (see `together`), for
-                stores that cannot append.
+            mirror: called with the whole file after every record (see `together`), for stores that cannot append.
         """
         self.path = Path(path)
         self._mirror = mirror
@@ -46,11 +45,11 @@ class Journal:
     @contextlib.contextmanager
     def together(self) -> Generator[None]:
         """Mirror the records of the body once, at its end, so that readers see all of them or none."""
-        self._together = True
+        outer, self._together = self._together, True
         try:
             yield
         finally:
-            self._together = False
+            self._together = outer
             try:
                 self._copy()
             except (OSError, ValueError) as error:
@@ -158,13 +157,12 @@ class Journal:
             if written != len(data):
                 raise OSError(f"only {written} of {len(data)} bytes could be written")
             self._torn = False
-            if not self._together and kind in ("start", "metrics", "model", "end"):
-                self._copy()
+            self._copy()
         except (OSError, TypeError, ValueError) as error:
             self._warn(kind, error)
 
     def _copy(self) -> None:
-        if self._mirror is not None:
+        if self._mirror is not None and not self._together:
             self._mirror(self.path.read_bytes())
 
     def _warn(self, what: str, error: Exception) -> None:

@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -269,12 +270,30 @@ def test_a_journal_in_a_store_that_cannot_append(tmp_path: Path) -> None:
     assert set(journal.read(back.path).metrics) == {("loss", 1), ("loss", 2)}
 
 
+def test_every_record_is_copied(path: Path) -> None:
+    """A job that describes a run, or a sweep that has begun, writes no later record that would take these along."""
+    copies: list[bytes] = []
+    book = Journal(path, mirror=copies.append)
+    for write in (
+        partial(book.start, "r", tags={"a": "b"}),
+        partial(book.params, {"a": 1}),
+        partial(book.metrics, {"a": 1.0}),
+        partial(book.artifact, path.parent / "picture.png"),
+        partial(book.describe, "headline", "text"),
+        partial(book.note, "text"),
+        partial(book.end),
+    ):
+        write()
+        assert copies[-1] == path.read_bytes()
+
+
 def test_what_is_told_together_is_copied_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     copies: list[bytes] = []
     book = Journal(path, mirror=copies.append)
     with book.together():
         book.start("r")
-        book.metrics({"loss": 1.0}, step=1)
+        with book.together():
+            book.metrics({"loss": 1.0}, step=1)
         book.end("finished")
     assert copies == [path.read_bytes()]
     book.start("r")
