@@ -32,6 +32,9 @@ if TYPE_CHECKING:
         saliency,
         train,
     )
+    from vse.api import (
+        presets as presets,
+    )
 
 __version__ = "0.2.0"
 __all__ = [
@@ -55,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in (*__all__, "presets"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("vse.api"), name)
 

@@ -5,7 +5,7 @@ Nothing here needs a running Ray or an MLflow server. Stages whose output the wo
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from vse.errors import Diverged as Diverged
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.image_search import place_of
+from vse.inference.items import items_of
 from vse.inference.run_pictures import open_image as open_image
 from vse.inference.run_pictures import relevance_map as relevance_map
 from vse.inference.run_pictures import saliency as saliency
@@ -241,8 +242,10 @@ def compare(
     Raises:
         InputError: there is no such run, or the runs were not measured on the same images.
     """
-    opened = [_run(run, workspace) for run in _listed(runs, str | Run, "runs", "runs or their names")]
+    opened = [_run(run, workspace) for run in items_of(runs, str | Run, "runs", "runs or their names")]
     place = opened[0].workspace if opened else _workspace(workspace)
+    if others := [run for run in opened if run.workspace != place]:
+        raise InputError(f"runs: {others[0].name} is in {others[0].workspace.root}, and the first in {place.root}")
     names, how = tuple(run.name for run in opened), _overridden(MeasureOptions(device="auto"), options)
     found = compare_runs(place, validate(CompareOptions(runs=names, seeds=seeds, tasks=_tasks(tasks), measure=how)))
     rows = [
@@ -343,17 +346,7 @@ def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Ru
 
 def _tasks(tasks: Any) -> tuple[str, ...]:
     names = tasks.split(",") if isinstance(tasks, str) else tasks
-    return tuple(name.strip() for name in _listed(names, str, "tasks", "names of tasks"))
-
-
-def _listed(items: Any, kind: Any, key: str, what: str) -> list[Any]:
-    """The items of a list. Raises InputError for anything else, and for an item of another kind."""
-    if not isinstance(items, Iterable) or isinstance(items, str):
-        raise InputError(f"{key}: expected a list of {what}, got one {type(items).__name__}")
-    for item in (listed := list[Any](items)):
-        if not isinstance(item, kind):
-            raise InputError(f"{key}: expected {what}, got {type(item).__name__}")
-    return listed
+    return tuple(name.strip() for name in items_of(names, str, "tasks", "names of tasks"))
 
 
 def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) -> Measured:
@@ -390,7 +383,10 @@ def _opened(workspace: Workspace, name: str) -> Run:
 
 def _dotted(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The values by key of the configuration, in which two underscores stand for the dot."""
-    return {key.replace("__", "."): value for key, value in overrides.items()}
+    values = {key.replace("__", "."): value for key, value in overrides.items()}
+    if both := [key for key in overrides if "." in key and key.replace(".", "__") in overrides]:
+        raise InputError(f"{both[0]}: given twice, also as {both[0].replace('.', '__')}")
+    return values
 
 
 def _changed(config: Any, overrides: Mapping[str, Any]) -> RunConfig:

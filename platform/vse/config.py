@@ -14,6 +14,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
+from numbers import Integral, Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from vse import registry
@@ -350,17 +351,16 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
 
 
 def _number(value: Any) -> float | int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, Real | str):  # also numbers of NumPy
         return None
-    try:
+    number = math.nan
+    with contextlib.suppress(ValueError, OverflowError):
         number = float(value)
-    except (ValueError, OverflowError):
-        return None
     if not math.isfinite(number):
         return None
     if isinstance(value, str):
         return int(value) if value.lstrip("+-").isdigit() else number
-    return value
+    return int(value) if isinstance(value, Integral) else number
 
 
 def _items(given: str, *, text: bool) -> list[Any]:

@@ -3,6 +3,7 @@
 import doctest
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,11 +26,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> vse.Run:
 @pytest.mark.process
 def test_importing_the_package_imports_no_library() -> None:
     code = (
-        "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy', 'pandas'} & sys.modules.keys()), dir(vse))"
+        "import sys, vse; print(sorted({'torch', 'ray', 'mlflow', 'numpy', 'pandas'} & sys.modules.keys()), dir(vse));"
+        "print(vse.presets.names())"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.startswith("[] ")
-    assert all(name in printed for name in vse.__all__)
+    assert all(name in printed for name in (*vse.__all__, "'vsepp_tiny'"))
 
 
 def test_every_public_name_is_documented() -> None:
@@ -158,10 +160,16 @@ def test_runs_are_compared_with_the_first(run: vse.Run) -> None:
 
 def test_wrong_names_are_one_line(run: vse.Run) -> None:
     untyped: Any = vse
+    elsewhere = vse.Workspace.open("elsewhere")
     for call, text in (
         (lambda: vse.preset("vsepp_tinny"), "did you mean vsepp_tiny"),
         (lambda: vse.preset("vsepp_tiny", optim__rate=1), "optim.rate: no such key"),
+        (lambda: vse.preset("vsepp_tiny", optim__lr=1.0, **{"optim.lr": 2.0}), "^optim.lr: given twice, also as opt"),
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
+        (lambda: vse.load(run, optim__lr=1.0), "^optim.lr: only training reads it; name keys of model, features or "),
+        (lambda: vse.load(run, seed=5), "^seed: only training reads it"),
+        (lambda: vse.load(run, text__min_count=7), "^text.min_count: only training reads it"),
+        (lambda: vse.compare([run, replace(run, workspace=elsewhere)]), "^runs: vsepp.* is in .*, and the first in "),
         (lambda: vse.evaluate(run, tasks=["speed"]), "tasks=speed"),
         (lambda: vse.evaluate(run, splits=["nowhere"]), "no split 'nowhere'"),
         (lambda: vse.evaluate(run, splits=["nowhere"], adversaries__contrast="published"), "no split 'nowhere'"),

@@ -5,6 +5,7 @@ import math
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +68,13 @@ class Run:
     tags: tuple[str, ...] = knob(())
     optim: Optim = field(default_factory=Optim)
     loss: ComponentConfig = part("loss", Hinge.Config(), "objective")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    changed = override(Run(), {"seed": np.int64(3), "optim.lr": np.float32(0.5)})
+    assert (type(changed.seed), type(changed.optim.lr), changed.seed, changed.optim.lr) == (int, float, 3, 0.5)
+    with pytest.raises(InputError, match=r"^seed=True: expected an integer$"):
+        override(Run(), {"seed": np.bool_(True)})
 
 
 def test_keys_are_changed_in_a_copy() -> None:

@@ -153,6 +153,8 @@ def existing_names(options: Any, workspace: str) -> list[str]:
     """The settings that name runs or sweeps of the workspace. Raises InputError if one does not exist."""
     space, settings = Workspace.open(workspace), []
     for key, names in _named(options).items():
+        if again := [name for place, name in enumerate(names) if name in names[:place]]:
+            raise InputError(f"{key}: {again[0]} is named twice")
         for name in names or ("",):
             if name or key == "run":  # `run` is required, the others are not
                 space.existing(FOLDERS[key], name, key)

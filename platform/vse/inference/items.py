@@ -31,6 +31,26 @@ def listed(items: Any, name: str) -> list[Any]:
     raise InputError(f"{name}: expected a list of {kind}, got one {type(items).__name__}; write [{shown}]")
 
 
+def items_of(items: Any, kind: Any, key: str, what: str) -> list[Any]:
+    """The items of a list of one kind.
+
+    Args:
+        items: what the user gave.
+        kind: type of the items.
+        key: of the argument, for messages.
+        what: what the items are, in words.
+
+    Raises:
+        InputError: there is no list, or an item of another kind.
+    """
+    if not isinstance(items, Iterable) or isinstance(items, str):
+        raise InputError(f"{key}: expected a list of {what}, got one {type(items).__name__}")
+    for item in (given := list[Any](items)):
+        if not isinstance(item, kind):
+            raise InputError(f"{key}: expected {what}, got {type(item).__name__}")
+    return given
+
+
 def captions_of(texts: Iterable[Any]) -> list[str]:
     """Sentences as they are tokenised and parsed. Raises InputError with the number of the first that is none."""
     return [caption_of(text, f"caption {number}") for number, text in enumerate(texts)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vse.cli.command import Request
-from vse.config import dotted, fingerprint, flatten, knob, typed
+from vse.config import dotted, fingerprint, flatten, knob, typed, walk
 from vse.errors import DamagedError, InputError
 from vse.report import curve, reproduction_page, response
 from vse.report.alpha_page import write_report
@@ -87,10 +87,12 @@ def command_of(request: Request, job: str = "", *more: str) -> str:
     """
     values = flatten(request.config) if request.config is not None else {}
     values |= {} if job else flatten(request.options)
+    repeated = {key for key, spec, _, _ in walk(request.options) if spec.metadata.get("repeated")}
     parts = ["python", f"jobs/{job or request.job}.py"]
     if request.preset is not None:
         parts += ["--preset", request.preset]
-    parts += [f"{key}={typed(values[key])}" for key in sorted(request.changed) if key in values]
+    for key in sorted(request.changed & values.keys()):
+        parts += [f"{key}={typed(item)}" for item in (values[key] if key in repeated else (values[key],))]
     return shlex.join([*parts, *more, *request.elsewhere])
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -31,11 +31,13 @@ from vse.evaluation.tasks.contrast import VSEC
 from vse.report.build import command_of
 from vse.report.page import provenance, render
 from vse.report.page_row import record_page
+from vse.stages import pipeline
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.context import context_of
 from vse.stages.measuring.members import Members
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import MeasurePlan, plan_measure
+from vse.stages.trained import read_config
 from vse.text.components import Components
 from vse.workspace.layout import Workspace
 
@@ -276,7 +278,13 @@ def build_gallery(request: Request) -> str:
 
 def planned(workspace: Workspace, options: GalleryOptions) -> MeasurePlan:
     """The measurement whose queries a gallery shows. Raises InputError as `build_gallery` does."""
-    return plan_measure(_checked(workspace, options), workspace, ("retrieval", *options.tasks), options.measure)
+    runs = _checked(workspace, options)
+    if options.query and not options.measure.on:  # before adversaries are made; queries of other data are checked later
+        split = pipeline.prepare(read_config(runs[0]), workspace).records.split(options.measure.splits[0])
+        ids = [caption.id for caption in split.captions], [image.id for image in split.images]
+        for unknown in set(options.query).difference(*ids):
+            raise _no_query(unknown, split.name, *ids)
+    return plan_measure(runs, workspace, ("retrieval", *options.tasks), options.measure)
 
 
 def foresee_gallery(request: Request) -> Iterator[str]:
@@ -343,11 +351,16 @@ def _chosen(answers: RunAnswers, ids: Sequence[str]) -> dict[str, list[int]]:
             for pool in chosen.keys() - {TO_IMAGE}:
                 chosen[pool].append(images[id_])
         else:
-            raise InputError(
-                f"query={id_}: no caption of split {split.name}, nor an image with captions; ids are such as "
-                f"{next(iter(captions))} and {next(iter(images))}"
-            )
+            raise _no_query(id_, split.name, captions, images)
     return chosen
+
+
+def _no_query(unknown: str, split: str, captions: Iterable[str], images: Iterable[str]) -> InputError:
+    """The error for an id that is of none of some captions and images."""
+    return InputError(
+        f"query={unknown}: no caption of split {split}, nor an image with captions; ids are such as "
+        f"{next(iter(captions))} and {next(iter(images))}"
+    )
 
 
 def _drawn(answers: RunAnswers, options: GalleryOptions) -> dict[str, list[int]]:

@@ -73,12 +73,13 @@ def build_saliency(request: Request) -> str:
     weights = [model.trained.weights for model in subject.models.values()]
     folder = workspace.gallery(fingerprint([command_of(request), weights, captions]))
     outputs, headline = dict[str, str](), dict[str, Any]()
+    maps = _maps(subject, options) if options.phrase else b""  # before anything is written: a phrase may be refused
     if captions:
         _write_saliency(folder, subject, captions)
         outputs |= {"page": folder.address(SALIENCY), "numbers": folder.address(NUMBERS)}
         headline["captions"] = len(captions)
     if options.phrase:
-        folder.write_bytes(MAPS, _maps(subject, options))
+        folder.write_bytes(MAPS, maps)
         outputs["maps" if captions else "page"] = folder.address(MAPS)
         headline["phrases"] = len(options.phrase)
     files = [*((SALIENCY, NUMBERS) if captions else ()), *((MAPS,) if options.phrase else ())]

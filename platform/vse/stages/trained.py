@@ -95,16 +95,22 @@ def load_run(run: Folder, changes: dict[str, Any] | None = None) -> Trained:
     return load_checkpoint(best, changes)
 
 
+_TRAINING_ONLY = frozenset({"data", "objective", "optim", "seed", "train"})
+
+
 def load_checkpoint(checkpoint: Folder, changes: dict[str, Any] | None = None) -> Trained:
     """A checkpoint as a model; `changes` are settings that affect only inference, such as `model.components`.
 
     A `model.alpha` among them takes the place of a learned one.
 
-    Raises InputError for a damaged checkpoint, or for changes under which its weights do not fit.
+    Raises InputError for a damaged checkpoint, for changes under which its weights do not fit, and for settings that
+    only training reads.
     """
     if checkpoint.read_manifest() is None:
         raise InputError(f"{checkpoint}: not a complete checkpoint")
     config, changes = read_config(checkpoint), changes or {}
+    if without := sorted(key for key in changes if key.split(".")[0] in _TRAINING_ONLY or key == "text.min_count"):
+        raise InputError(f"{without[0]}: only training reads it; name keys of model, features or text")
     # users set changes by other keys, so the message names the setting that the family lacks
     if "model" not in changes and (lacking := sorted(changes.keys() - flatten(config).keys())):
         family = registry.name_of("family", config.model)

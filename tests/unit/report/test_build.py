@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from vse.config import to_dict
 from vse.errors import InputError
 from vse.presets import preset
 from vse.report.build import ReportOptions, build_report, command_of, placed
+from vse.report.saliency_figure import SaliencyFigureOptions
 from vse.storage.folder import Folder
 from vse.training.checkpoint import VERSION
 from vse.training.run_journal import Origin, keep_origin
@@ -166,6 +169,16 @@ def test_an_unfinished_sweep_is_refused(workspace: Path) -> None:
 def test_the_command_holds_what_was_set(workspace: Path) -> None:
     given = request(workspace, runs=("a", "b"), name="it's")
     assert command_of(given) == f"python jobs/report.py 'name=it'\"'\"'s' runs=a,b --workspace {workspace}"
+
+
+def test_texts_that_were_given_one_by_one_stay_apart(workspace: Path) -> None:
+    """A sentence may contain a comma, so joined texts would be other ones."""
+    sentences = ("a red ball, shiny", "two dogs")
+    given = replace(
+        request(workspace), options=SaliencyFigureOptions(caption=sentences), changed=frozenset({"caption"})
+    )
+    parts = shlex.split(command_of(given))[2:]
+    assert parts == [*(f"caption={text}" for text in sentences), "--workspace", str(workspace)]
 
 
 def test_a_command_names_the_workspace_unless_it_is_the_default(
