@@ -20,7 +20,8 @@ import pytest
 from tests.benchmarks.trivial_sweep import write_space
 from tests.faults.processes import Family
 from vse.storage.folder import Folder
-from vse.sweeps.ledger import FILE_NAME, Ledger
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.ledger_file import FILE_NAME
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 TRIALS = int(os.environ.get("VSE_BENCHMARK_TRIALS", "40"))

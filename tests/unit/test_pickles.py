@@ -21,7 +21,8 @@ from vse.stages.train import run_training
 from vse.stages.trained import load_run
 from vse.storage.files import CHECKSUM, as_json, sha256_of, with_checksum
 from vse.storage.folder import MANIFEST, Folder
-from vse.sweeps.ledger import FILE_NAME, Ledger
+from vse.sweeps.ledger import Ledger
+from vse.sweeps.ledger_file import FILE_NAME
 from vse.tracking.run import write_state
 from vse.tracking.shipping import Shipper
 from vse.workspace.layout import Workspace

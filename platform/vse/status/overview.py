@@ -15,7 +15,8 @@ from vse.features.shards import read_receipts
 from vse.storage.folder import Folder
 from vse.storage.object_store import Info
 from vse.storage.parallel_reads import read_each
-from vse.sweeps.ledger import DEFINITION, FILE_NAME, Entry, FailureKind, Ledger
+from vse.sweeps.ledger import DEFINITION, Entry, FailureKind, Ledger
+from vse.sweeps.ledger_file import FILE_NAME
 from vse.sweeps.progress import read_sweep_progress
 from vse.tracking.shipping import Shipper
 from vse.training.run_journal import TAG

@@ -175,12 +175,10 @@ class Folder:
         else:
             _remote(self.uri).write(name, data)
 
-    def read_tagged(self, name: str) -> tuple[bytes, str]:
-        """On S3: the whole file and its tag, which changes with every write; (b"", "") if there is none."""
-        try:
-            return _remote(self.uri).read_tagged(name)
-        except FileNotFoundError:
-            return b"", ""
+    @property
+    def store(self) -> ObjectStore:
+        """On S3: the objects of this folder."""
+        return _remote(self.uri)
 
     def write_over(self, name: str, data: bytes, tag: str) -> str:
         """On S3: replace a file; returns its new tag. Raises StorageError if another job has changed the file since.

@@ -5,11 +5,12 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Generator, Set
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
 from vse.errors import InputError, TakenOver
 from vse.storage.object_store import ObjectStore
+from vse.storage.owned_object import OwnedObject
 
 log = logging.getLogger(__name__)
 
@@ -68,29 +69,25 @@ def lease(
         TimeoutError: if another job holds the lease for `wait` seconds.
     """
     handle = LeaseHandle(store, name, f"{uuid.uuid4().hex} ".encode())
-    token = _take(handle, seconds, wait)
     hurried = replace(store, patience=max(1.0, seconds / 3), outage=0.0)
-    over, lost, unanswered = threading.Event(), threading.Event(), set[bytes]()
+    own = OwnedObject(hurried, name, _take(handle, seconds, wait))
+    over, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
-        nonlocal token
-        pause = seconds / 3
+        pause, answered = seconds / 3, True
         while not over.wait(pause):
-            mark = handle.mark()
             try:
-                token = _renewed(hurried, name, mark, token, unanswered)
-            except (OSError, InputError) as error:  # the user may replace refused credentials meanwhile
-                if not unanswered:
-                    log.warning("%s/%s: cannot renew the lease (%s); trying again", store.uri, name, error)
-                unanswered.add(mark)
-                pause = min(1.0, seconds / 30)
-                continue
-            if not token:
+                own.write(handle.mark())
+            except FileExistsError:
                 lost.set()
                 log.warning("%s/%s: %s", store.uri, name, _LOST)
                 return
-            unanswered.clear()
-            pause = seconds / 3
+            except (OSError, InputError) as error:  # the user may replace refused credentials meanwhile
+                if answered:
+                    log.warning("%s/%s: cannot renew the lease (%s); trying again", store.uri, name, error)
+                pause, answered = min(1.0, seconds / 30), False
+                continue
+            pause, answered = seconds / 3, True
 
     thread = threading.Thread(target=renew, name="lease", daemon=True)
     thread.start()
@@ -101,7 +98,7 @@ def lease(
         thread.join()
         if not lost.is_set():
             with contextlib.suppress(OSError, InputError):
-                _release(store, name, token, unanswered)
+                _release(store, own)
 
 
 def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
@@ -127,17 +124,8 @@ def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
         time.sleep(min(1.0, seconds / 10))
 
 
-def _renewed(store: ObjectStore, name: str, mark: bytes, token: str, unanswered: Set[bytes]) -> str:
-    """Rewrite the object if it has our tag or the content of an unanswered write; returns its new tag, else ""."""
-    try:
-        return store.replace(name, mark, token)
-    except FileExistsError:
-        done = store.tag_of(name, unanswered)
-        return store.replace(name, mark, done) if done else ""
-
-
-def _release(store: ObjectStore, name: str, token: str, unanswered: Set[bytes]) -> None:
+def _release(store: ObjectStore, own: OwnedObject) -> None:
     """Delete the object if its tag or content is ours; another job may have taken it over while we were suspended."""
-    info = store.info(name)
-    if info is not None and (info.tag == token or store.tag_of(name, unanswered)):
-        store.delete(name)
+    info = store.info(own.name)
+    if info is not None and (info.tag == own.tag or store.tag_of(own.name, own.unanswered)):
+        store.delete(own.name)

@@ -5,11 +5,8 @@ fingerprint of its changes: the same point is the same trial in any order and wi
 """
 
 import contextlib
-import errno
 import functools
-import itertools
 import json
-import os
 import re
 import statistics
 from collections import Counter
@@ -24,6 +21,7 @@ from vse.storage.files import as_json, with_checksum, without_checksum
 from vse.storage.folder import Folder
 from vse.storage.lease import LeaseHandle
 from vse.sweeps.budget import Resources
+from vse.sweeps.ledger_file import LedgerFile, stored
 from vse.workspace.layout import Workspace
 
 
@@ -59,8 +57,6 @@ _TEXTS = {
 }
 
 
-FILE_NAME = "ledger.jsonl"
-PART_BYTES = 256_000  # on S3, from which the next line begins another file
 DEFINITION = "definition.json"
 RUNNING = "running.json"  # seconds of running attempts, which count if the driver dies
 
@@ -133,30 +129,21 @@ def trial_id(changes: Mapping[str, Any]) -> str:
 class Ledger:
     """The trials of one sweep, in `ledger.jsonl` of its folder. A line that a crash cut off is skipped.
 
-    On S3, objects cannot grow, so each line writes its file anew. The ledger therefore continues in `ledger-1.jsonl`,
-    `ledger-2.jsonl` and so on: the cost of a line does not grow with the number of trials.
-
     A job that hung may resume after another job has taken its sweep over on S3. Its next write raises a StorageError,
     since the last file has changed, or has a successor, since it was read.
+
+    If a write to S3 raises an error, its line is written with the next one, and the trial then becomes an entry.
     """
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.states = Counter[str]()  # trials by state
         self._entries: dict[str, Entry] = {}
-        self._part, self._data, self._tag = 0, b"", ""  # number, content and tag of the last file
-        self._noted, self._noted_tag = self._stored(RUNNING)
-        for part in itertools.count():
-            data, tag = self._stored(_part_name(part))
-            if not data:
-                break
-            self._part, self._data, self._tag = part, data, tag
-            for line in data.split(b"\n"):
-                try:
-                    entry = _entry(without_checksum(json.loads(line)))
-                except (KeyError, ValueError, TypeError):
-                    continue
-                self._keep(entry)
+        self._noted, self._note = stored(folder, RUNNING)
+        self._file = LedgerFile(folder)
+        for line in self._file.read():
+            with contextlib.suppress(KeyError, ValueError, TypeError):
+                self._keep(_entry(without_checksum(json.loads(line))))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -226,10 +213,10 @@ class Ledger:
         if note == (self._noted or as_json({})):
             return
         with contextlib.suppress(OSError, InputError):
-            if self.folder.is_local:
+            if self._note is None:
                 self.folder.write_bytes(RUNNING, note)
             else:  # conditional: a job that has lost the sweep leaves the note of the other job alone
-                self._noted_tag = self.folder.write_over(RUNNING, note, self._noted_tag)
+                self._note.write(note)
             self._noted = note
 
     @functools.cached_property
@@ -258,15 +245,10 @@ class Ledger:
             **fields,
         )
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        if self.folder.is_local:
-            self._append_local(line)
-        else:
-            if len(self._data) >= PART_BYTES:  # decided before the line, so that two jobs agree on the file to write
-                self._part, self._data, self._tag = self._part + 1, b"", ""
-            self._tag = self.folder.write_over(_part_name(self._part), self._data + line, self._tag)
-            self._data += line
-        self._keep(entry)
-        self._cut.pop(entry.id, None)
+        earlier = [_entry(without_checksum(json.loads(each))) for each in self._file.append(line)]
+        for recorded in (*earlier, entry):
+            self._keep(recorded)
+            self._cut.pop(recorded.id, None)
         return entry
 
     def _keep(self, entry: Entry) -> None:
@@ -274,35 +256,6 @@ class Ledger:
             self.states[before.state] -= 1
         self.states[entry.state] += 1
         self._entries[entry.id] = entry
-
-    def _append_local(self, line: bytes) -> None:
-        path = self.folder.local(_part_name(self._part))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab+", buffering=0) as stream:
-                if stream.tell() > 0:
-                    stream.seek(-1, os.SEEK_END)
-                    if stream.read(1) != b"\n":  # the last writer was stopped inside a line
-                        line = b"\n" + line
-                if stream.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise self.folder.refusal(path.name, error) from None
-
-    def _stored(self, name: str) -> tuple[bytes, str]:
-        """The content of a file, empty if there is none, and on S3 its tag."""
-        if not self.folder.is_local:
-            return self.folder.read_tagged(name)
-        try:
-            return self.folder.read_bytes(name), ""
-        except (FileNotFoundError, NotADirectoryError):
-            return b"", ""
-
-
-def _part_name(number: int) -> str:
-    """The name of a file of the ledger."""
-    return FILE_NAME.replace(".", f"-{number}.") if number else FILE_NAME
 
 
 def _mean(parts: Sequence[tuple[float, Resources]]) -> Resources:

@@ -11,10 +11,11 @@ import pytest
 
 from tests import s3
 from vse.errors import InputError, StorageError
+from vse.storage import folder as folders
 from vse.storage.folder import Folder
+from vse.storage.object_store import ObjectStore
 from vse.sweeps.budget import Resources
 from vse.sweeps.ledger import (
-    FILE_NAME,
     RUNNING,
     FailureKind,
     Ledger,
@@ -24,6 +25,7 @@ from vse.sweeps.ledger import (
     sweep_name,
     trial_id,
 )
+from vse.sweeps.ledger_file import FILE_NAME
 from vse.workspace.layout import Workspace
 
 A, B, C = {"model.alpha": 0.1, "seed": 0}, {"model.alpha": 0.2, "seed": 0}, {"model.alpha": 0.3, "seed": 0}
@@ -260,7 +262,7 @@ def test_on_s3_who_comes_back_to_a_sweep_that_another_took_over_overwrites_nothi
 
 @pytest.mark.process
 def test_on_s3_a_long_ledger_continues_in_further_files(monkeypatch: pytest.MonkeyPatch, folder: Folder) -> None:
-    monkeypatch.setattr("vse.sweeps.ledger.PART_BYTES", 500)  # lines have about 300 bytes: two to a file
+    monkeypatch.setattr("vse.sweeps.ledger_file.PART_BYTES", 500)  # lines have about 300 bytes: two to a file
     with s3.server() as place:
         remote = Folder.open(s3.address(place, "parts"))
         first = Ledger(remote)
@@ -281,3 +283,56 @@ def test_on_s3_a_long_ledger_continues_in_further_files(monkeypatch: pytest.Monk
         copy.finish({"x": k}, {"v": k}, 1.0)
     assert [entry.changes["x"] for entry in Ledger(folder)] == list(range(12))
     assert len(folder.names()) == 4
+
+
+@pytest.fixture
+def remote(s3_proxy: s3.Proxy, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A folder behind the proxy, each of whose requests is sent once."""
+    monkeypatch.setattr(folders, "_remote", lambda uri: dataclasses.replace(ObjectStore.open(uri), outage=0.0))
+    return Folder.open(s3.address_of(request, s3_proxy.place))
+
+
+@pytest.mark.process
+def test_on_s3_a_note_is_written_after_one_whose_answer_was_lost(remote: Folder, s3_proxy: s3.Proxy) -> None:
+    ledger = Ledger(remote)
+    for fault, seconds in (("lose", 10.0), ("", 40.0), ("lose", 70.0), ("drop", 100.0), ("lose", 130.0), ("", 3000.0)):
+        s3_proxy.faults = [("PUT", fault)]
+        ledger.keep_running([(A, seconds, Resources())])
+    assert [each["seconds"] for each in remote.read_json(RUNNING).values()] == [3000.0]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("part_bytes", [10_000, 500], ids=["one file", "two lines to a file"])
+def test_on_s3_lines_whose_answer_was_lost_are_recorded_once(
+    remote: Folder, s3_proxy: s3.Proxy, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    """The server has some of them and lacks others."""
+    monkeypatch.setattr("vse.sweeps.ledger_file.PART_BYTES", part_bytes)
+    ledger, faults = Ledger(remote), ("lose", "drop", "", "lose", "", "drop", "lose", "lose", "drop", "")
+    for k, fault in enumerate(faults):
+        s3_proxy.faults = [("PUT", fault)]
+        if fault:
+            with pytest.raises(StorageError):
+                ledger.finish({"x": k}, {"v": k}, 1.0)
+        else:
+            ledger.finish({"x": k}, {"v": k}, 1.0)
+            assert list(Ledger(remote)) == list(ledger)
+            assert [entry.changes["x"] for entry in ledger] == list(range(k + 1))
+    assert ledger.states == {"finished": len(faults)}
+    lines = b"".join(remote.read_bytes(name) for name in remote.names()).splitlines()
+    assert len(lines) == len(faults)
+
+
+@pytest.mark.process
+def test_on_s3_a_lost_answer_is_no_pretext_to_overwrite_another_job(remote: Folder, s3_proxy: s3.Proxy) -> None:
+    hung = Ledger(remote)
+    s3_proxy.faults = [("PUT", "lose")]
+    with pytest.raises(StorageError):
+        hung.finish(A, {}, 1.0)
+    other = Ledger(remote)
+    other.finish(B, {}, 1.0)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="another job works on this"):
+            hung.finish(C, {}, 1.0)
+    assert [entry.changes for entry in Ledger(remote)] == [A, B]
+    assert len(hung) == 0
