@@ -62,12 +62,14 @@ class Proxy:
 
     An entry: (method, what): `(status, body)` answers so without asking the server; "truncate" ends a body in its
     middle; "lose" lets the server do it and breaks the connection; "drop" breaks it before the server hears; "stall"
-    does so after a while without an answer; "" is no fault.
+    does so after a while without an answer; "" is no fault. `ignored` are headers, in lower case, that the server does
+    not get.
     """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.faults: list[tuple[str, tuple[int, bytes] | str]] = []
+        self.ignored: frozenset[str] = frozenset()
         self.seen: list[str] = []
         self.lock = threading.Lock()
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -130,7 +132,8 @@ class Proxy:
 
             def _forward(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
                 connection = http.client.HTTPConnection(proxy.behind, timeout=30)
-                kept = {k: v for k, v in self.headers.items() if k.lower() not in ("expect", "transfer-encoding")}
+                dropped = {"expect", "transfer-encoding", *proxy.ignored}
+                kept = {k: v for k, v in self.headers.items() if k.lower() not in dropped}
                 connection.request(self.command, self.path, body, {**kept, "Content-Length": str(len(body))})
                 answer = connection.getresponse()
                 data = answer.read()

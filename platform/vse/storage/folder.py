@@ -326,8 +326,10 @@ class Folder:
 
     def check_writable(self) -> "Folder":
         """Write and remove a probe file; returns the folder. Raises InputError if that fails."""
-        probe = f"probe-{uuid.uuid4().hex[:8]}"
+        probe = f"probe-{uuid.uuid4().hex}"
         try:
+            if not self.is_local:
+                self.store.check_conditional_writes(probe)
             self.write_bytes(probe, b"")
             self.delete(probe)
         except OSError as error:

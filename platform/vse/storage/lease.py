@@ -112,10 +112,9 @@ def _take(handle: LeaseHandle, seconds: float, wait: float) -> str:
             return store.create(name, handle.mark())
         except FileExistsError:
             now, info = time.monotonic(), store.info(name)
-        if info is None:
-            continue
-        unchanged = unchanged + min(now - last, seconds / 3) if info.tag == last_tag else 0.0
-        last_tag, last = info.tag, now
+        tag = info.tag if info is not None else ""  # none if the holder has released it since `create`
+        unchanged = unchanged + min(now - last, seconds / 3) if tag and tag == last_tag else 0.0
+        last_tag, last = tag, now
         if unchanged >= seconds:
             with contextlib.suppress(FileExistsError):
                 return store.replace(name, handle.mark(), last_tag)

@@ -36,6 +36,8 @@ _REFUSED = {
     "InvalidBucketName": "not a valid bucket name",
     "AuthorizationHeaderMalformed": "the bucket is in another region; add ?region=…",
 }
+_NO_TAG = f'"{"0" * 32}"'  # which no object of a few bytes has
+_CONDITIONAL = set[tuple[str, str, str]]()  # bucket, region and endpoint whose server honours conditional writes
 T = TypeVar("T")
 
 
@@ -145,6 +147,37 @@ class ObjectStore:
             return self._put(name, data, IfMatch=tag)
         except FileNotFoundError as error:
             raise FileExistsError(*error.args) from None
+
+    def check_conditional_writes(self, name: str) -> None:
+        """Check that the server honours the conditions of `create` and `replace`, once in a process.
+
+        Args:
+            name: of an object that does not exist and that no other process writes. If the check passes, it may exist
+                afterwards.
+
+        Raises:
+            InputError: the server ignores a condition, or the bucket refuses the write.
+            StorageError: the server knows no conditions, or there is no answer.
+        """
+        server = (self.bucket, self.region, self.endpoint)
+        if server in _CONDITIONAL:
+            return
+        self.create(name, b"1")
+        for header, write in (
+            ("If-None-Match", lambda: self.create(name, b"2")),
+            ("If-Match", lambda: self.replace(name, b"3", _NO_TAG)),
+        ):
+            try:
+                write()
+            except FileExistsError:
+                continue
+            with contextlib.suppress(OSError, InputError):
+                self.delete(name)
+            raise InputError(
+                f"{self.uri}: the server ignores conditional writes ({header}), on which leases rest; use Amazon S3 or "
+                "another server that answers 412 if the condition is not met"
+            )
+        _CONDITIONAL.add(server)
 
     def children(self) -> list[str]:
         """Names of objects and of folders directly below, unsorted."""

@@ -191,3 +191,21 @@ def test_who_was_suspended_leaves_the_lease_to_its_next_holder(store):
     with lease(store, "lock", seconds=60.0):
         store.write("lock", b"of another, that took it over")
     assert store.read("lock") == b"of another, that took it over"
+
+
+def test_an_object_that_is_there_for_writes_only_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says both that the object exists and that it does not."""
+    looks = list[float]()
+
+    def create(self: ObjectStore, name: str, data: bytes) -> str:
+        raise FileExistsError(name)
+
+    def info(self: ObjectStore, name: str) -> None:
+        looks.append(time.monotonic())
+        assert len(looks) < 20, "no pause between two looks"
+
+    monkeypatch.setattr(ObjectStore, "create", create)
+    monkeypatch.setattr(ObjectStore, "info", info)
+    store = ObjectStore("bucket", "x")
+    with pytest.raises(TimeoutError, match="held by another job"), lease(store, "lock", seconds=0.2, wait=0.1):
+        raise AssertionError("entered")

@@ -266,3 +266,21 @@ def test_a_file_that_was_removed_meanwhile_is_not_written_over(s3_server):
     folder.delete("x")
     with pytest.raises(StorageError, match="another job works on this; this one ends here"):
         folder.write_over("x", b"2", tag)
+
+
+@pytest.mark.parametrize("header", ["If-None-Match", "If-Match"])
+def test_a_server_that_ignores_conditions_is_refused(s3_proxy, request, monkeypatch, header):
+    monkeypatch.setattr(object_store, "_CONDITIONAL", set())
+    folder = Folder.open(s3.address_of(request, s3_proxy.place))
+    s3_proxy.ignored = frozenset({header.lower()})
+    line = rf"^s3://bucket/.*: the server ignores conditional writes \({header}\), on which leases rest; use "
+    with pytest.raises(InputError, match=line) as refusal:
+        folder.check_writable()
+    assert "\n" not in str(refusal.value)
+    assert folder.names() == ()
+    s3_proxy.ignored = frozenset()
+    folder.check_writable()
+    before = s3_proxy.seen.count("PUT")
+    folder.child("a").check_writable()  # the server was checked
+    assert s3_proxy.seen.count("PUT") == before + 1
+    assert folder.names() == ()
