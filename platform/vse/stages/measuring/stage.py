@@ -234,7 +234,7 @@ def kept_measures(plan: MeasurePlan, name: str, folder: Folder) -> TaskMeasures 
         outcomes, prints = unpack(packed.pop(table)) if table else ({}, expected)
         if prints != expected:
             return None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, InputError):  # InputError: a folder that this user may only read
             folder.write_checked(file, {**content, "asked": time.time()})
         return TaskMeasures(
             task=plan.tasks[name],

@@ -80,3 +80,19 @@ def test_codes_of_few_images_are_not_compared_with_the_prior() -> None:
 
     assert missing("val") == ""
     assert missing("val", "test") == "4 images, but split test has 3"
+
+
+@pytest.mark.seconds
+def test_numbers_of_a_run_that_may_only_be_read_are_kept(
+    place: Workspace, vsepp: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a colleague's run, whose files keep the time of their last request."""
+    options = asked("retrieval", splits=("test", "shifted"))
+    first = measure_run(vsepp, place, *options)
+
+    def refuse(folder: Folder, name: str, data: bytes) -> None:
+        raise InputError(f"{folder}: cannot write {name} (Permission denied)")
+
+    monkeypatch.setattr(Folder, "write_bytes", refuse)
+    monkeypatch.setattr(retrieval.RetrievalTask, "measure", lambda *_: pytest.fail("measured again"))
+    assert measure_run(vsepp, place, *options) == first
