@@ -146,15 +146,23 @@ def read_status(workspace: Workspace, tracking: str | None = None, cache: Journa
 def _contents(
     workspace: Workspace, journals: list[tuple[str, Folder, Info]], cache: JournalCache
 ) -> dict[str, JournalState]:
-    """The content of journals, given as (key, folder, file). Brings `cache` up to date."""
+    """The content of journals, given as (key, folder, file), without runs that were removed since they were listed.
 
-    def read(each: tuple[str, Folder, Info]) -> tuple[str, JournalState]:
+    Brings `cache` up to date.
+    """
+
+    def read(each: tuple[str, Folder, Info]) -> tuple[str, JournalState] | None:
         key, folder, info = each
         before = cache.get(key)
-        return before if before and before[0] == info.tag else (info.tag, _content(folder, info))
+        if before and before[0] == info.tag:
+            return before
+        try:
+            return info.tag, _content(folder, info)
+        except FileNotFoundError:
+            return None
 
-    keys = [key for key, _, _ in journals]
-    contents = dict(zip(keys, read_each(workspace.root, read, journals), strict=True))
+    results = zip(journals, read_each(workspace.root, read, journals), strict=True)
+    contents = {key: result for (key, _, _), result in results if result is not None}
     cache.clear()
     cache.update(contents)
     return {key: content for key, (_, content) in contents.items()}
