@@ -1,7 +1,7 @@
 """Adversaries for people to judge: `python jobs/judge_adversaries.py --preset univse_flickr8k data.root=DIR`."""
 
+import io
 import sys
-from pathlib import Path
 
 from vse.cli.command import Request, main
 from vse.cluster.runtime import set_up_logging
@@ -19,7 +19,7 @@ def run(request: Request) -> str:
     workspace = Workspace.open(request.workspace).check_writable()
     folder = workspace.root.child("judging", options.sample)
     headline: dict[str, float] = {}
-    outputs: dict[str, Path] = {}
+    outputs: dict[str, str] = {}
     lines: list[str] = []
     if options.verdicts:
         try:
@@ -37,12 +37,14 @@ def run(request: Request) -> str:
         headline = {row.kind.replace(" ", "_"): row.false.value for row in judged}
     else:
         images, candidates = drawn(request.config, workspace, options)
-        target = folder.local()
-        outputs = {"listing": target / "listing.txt", "verdicts": target / "verdicts.jsonl", "sheets": target}
         folder.write_text("listing.txt", listing(images, candidates))
         folder.write_text("verdicts.jsonl", to_json_lines(one.verdict(options.sample) for one in candidates))
         for number, sheet in enumerate(sheets(request.config, images, options.per_sheet)):
-            sheet.save(target / f"sheet-{number}.png")
+            picture = io.BytesIO()
+            sheet.save(picture, "PNG")
+            folder.write_bytes(f"sheet-{number}.png", picture.getvalue())
+        outputs = {"listing": folder.address("listing.txt"), "verdicts": folder.address("verdicts.jsonl")}
+        outputs["sheets"] = folder.uri
         headline = {"images": len(images), "adversaries": len(candidates)}
     summary = request.write_summary(
         folder,
