@@ -4,7 +4,7 @@ import difflib
 import errno
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,19 +172,22 @@ def _shared(group: list[str]) -> str:
 _FAILURES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
 
 
-def storage_failure(error: BaseException | None) -> str:
-    """One line about the storage failure that caused an error; the empty string if storage did not cause it.
-
-    Searches the chain of causes: `cause` of errors that Ray brings from other processes, and Python's own.
-    """
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and its chain of causes: `cause` of errors that Ray brings from other processes, and Python's own."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, StorageError):
-            return str(error)
-        if isinstance(error, OSError) and error.errno in _FAILURES:
-            return f"{error.filename or 'a file'}: {error.strerror}"
+        yield error
         error = getattr(error, "cause", None) or error.__cause__ or error.__context__
+
+
+def storage_failure(error: BaseException | None) -> str:
+    """One line about the storage failure that caused an error; the empty string if storage did not cause it."""
+    for each in causes(error):
+        if isinstance(each, StorageError):
+            return str(each)
+        if isinstance(each, OSError) and each.errno in _FAILURES:
+            return f"{each.filename or 'a file'}: {each.strerror}"
     return ""
 
 

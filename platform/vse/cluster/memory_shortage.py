@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from vse.errors import causes
+
 LOWER = (
     "lower train.batch_size or extraction.batch, or run fewer processes at a time (sweep.concurrency, train.workers, "
     "extraction.workers)"
@@ -65,10 +67,7 @@ def memory_shortage(text: str, peak: float = 0.0) -> str:
 
 def memory_failure(error: BaseException | None) -> str:
     """The line for an exception, its causes, and exceptions that Ray has wrapped."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if line := memory_shortage(f"{type(error).__name__}: {error}"):
+    for each in causes(error):
+        if line := memory_shortage(f"{type(each).__name__}: {each}"):
             return f"{line}; {LOWER}"
-        error = getattr(error, "cause", None) or error.__cause__ or error.__context__
     return ""

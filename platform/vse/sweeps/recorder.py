@@ -20,7 +20,7 @@ from vse.sweeps.ledger import Entry, FailureKind, Ledger, trial_id
 from vse.sweeps.nodes import ResourceWatch, SickNodes
 from vse.sweeps.progress import EpochCounter, Epochs, ProgressFile
 from vse.sweeps.proposals import AVOIDED, Proposer
-from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED
+from vse.sweeps.trial_process import EPOCHS, PAYLOAD, PEAK, SAID, SO_FAR, WAITED, GpuFaultError
 from vse.workspace.redaction import redact_text
 
 Listener = Callable[[Entry], None]
@@ -28,6 +28,9 @@ Refusal = InputError | StorageError | PlacementError
 
 LOOK = 1.0  # seconds between updates of the progress line
 KEEP = 30.0  # seconds between notes of the time that running trials have taken
+# What ends a sweep, by the kind that a trial states. Without a working GPU, no node can hold a trial.
+_REFUSALS = {kind.__name__: kind for kind in (InputError, StorageError, PlacementError)}
+_REFUSALS[GpuFaultError.__name__] = PlacementError
 
 
 @dataclass
@@ -172,14 +175,17 @@ class Recorder(tune.Callback):
         if verdict == "here":
             self._fail(changes, f"{payload['host']}: {reason}", FailureKind.NODE_FAULT)
             return
-        kinds = (InputError, StorageError, PlacementError)
-        self._refuse(next((each for each in kinds if each.__name__ == kind), InputError)(reason))
+        self._refuse(_REFUSALS.get(kind, InputError)(reason))
         self.broken = self.broken or verdict is not None  # every node is at fault, or the only node
         self._fail(changes, reason, FailureKind.REFUSED, had)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         changes = trial.config["changes"]
         self._failed.add(trial.trial_id)
+        payload = json.loads((trial.last_result or {}).get(PAYLOAD) or "{}")
+        if payload.get("kind") == GpuFaultError.__name__:
+            self._refused(changes, payload)
+            return
         reason, kind = _why(trial, self._of(changes).peak)
         self._fail(changes, reason, kind)
 

@@ -11,6 +11,7 @@ from typing import Any
 import ray
 from ray import tune
 
+from vse.cluster.gpu_faults import gpu_fault, has_assigned_gpu, is_assigned_gpu_missing
 from vse.cluster.runtime import enter_trial, in_trial
 from vse.display import progress
 from vse.errors import CredentialsError, Diverged, InputError, PlacementError, StorageError, TakenOver, storage_failure
@@ -22,6 +23,13 @@ EPOCH, OBJECTIVE = "epoch", "objective"  # what schedulers read
 # Keys that the driver reads
 PAYLOAD, SO_FAR, SAID, EPOCHS, WAITED, PEAK = "vse", "so_far", "said", "epochs", "waited", "peak"
 STAGE_SECONDS = 5.0  # between two reports of a stage that a trial runs before its training
+
+
+class GpuFaultError(RuntimeError):
+    """A GPU of the trial fails, whatever computes on it. Its text is one line.
+
+    It leaves `run_function`, so that Tune ends the process: CUDA cannot be used in it again.
+    """
 
 
 def say(text: str, epochs: Epochs | None = None, waited: float = 0.0) -> None:
@@ -75,7 +83,12 @@ def _stages_reported() -> Generator[None]:
 
 
 def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
-    """The function that Tune runs. It returns its result as JSON, so that Tune pickles none of our classes."""
+    """The function that Tune runs. It returns its result as JSON, so that Tune pickles none of our classes.
+
+    Raises:
+        GpuFaultError: A GPU fails. The last report has the cause.
+        Exception: What the function raises, except for errors that the result states.
+    """
     enter_trial()
     started = time.monotonic()
     where = {"node": ray.get_runtime_context().get_node_id(), "host": platform.node()}
@@ -83,13 +96,19 @@ def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
         with _stages_reported():
             result = dict(function(dict(config["changes"])))
     except (InputError, PlacementError) as error:  # wrong input is reported once and not tried again
-        sick = isinstance(error, CredentialsError) or (isinstance(error, InputError) and _gpu_is_gone())
+        sick = isinstance(error, CredentialsError) or (isinstance(error, InputError) and is_assigned_gpu_missing())
         return {PAYLOAD: json.dumps({"refused": str(error), "kind": type(error).__name__, "sick": sick, **where})}
     except Diverged as error:
         return {PAYLOAD: json.dumps({"diverged": str(error)})}
     except TakenOver as error:  # a StorageError, but no fault of a disk: a retry continues what the other job trained
         return {PAYLOAD: json.dumps({"taken_over": str(error)})}
     except Exception as error:
+        if line := gpu_fault(error):
+            gpu = f"the GPU of {where['host']}" if has_assigned_gpu() else "the GPU of a worker"
+            fault = GpuFaultError(f"{gpu} fails: {line}")
+            payload = {"refused": str(fault), "kind": GpuFaultError.__name__, "sick": True, **where}
+            tune.report({PAYLOAD: json.dumps(payload)})
+            raise fault from error
         if line := storage_failure(error):  # a full disk is not tried again either
             return {PAYLOAD: json.dumps({"refused": line, "kind": StorageError.__name__, "sick": True, **where})}
         raise
@@ -100,12 +119,3 @@ def run_function(config: dict[str, Any], function: Function) -> dict[str, Any]:
 def _peak() -> float:
     """The most memory that this process has had, in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def _gpu_is_gone() -> bool:
-    """Whether this trial was given a GPU that torch does not find, for example because its driver has died."""
-    if not ray.get_runtime_context().get_assigned_resources().get("GPU"):
-        return False
-    import torch  # slow to import
-
-    return not torch.cuda.is_available()

@@ -153,6 +153,24 @@ def test_where_there_are_other_nodes_the_fault_of_one_ends_no_sweep(
     assert said in first
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("two_cpus")
+def test_a_trial_leaves_a_failing_gpu_and_its_process(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.unit.sweeps.running import run_sweep
+    from vse.sweeps import experiment, nodes
+
+    monkeypatch.setattr(experiment, "_one_node_alone", lambda need: False)
+    monkeypatch.setattr(nodes, "PAUSE", 0.5)
+    (tmp_path / "calls").mkdir()
+    work = functools.partial(trials.failing_gpu, folder=str(tmp_path / "calls"))
+    (entry,) = run_sweep(ledger, [{"x": 1}], work, need=Resources(gpus=1), attempts=1)
+    assert (entry.state, entry.attempts) == ("finished", 2)
+    assert '"failure": "node_fault"' in ledger.folder.read_text("ledger.jsonl").splitlines()[0]
+    assert len({path.read_text() for path in (tmp_path / "calls").iterdir()}) == 2
+
+
 def test_where_a_trial_may_run() -> None:
     from vse.sweeps.experiment import _place
 

@@ -69,6 +69,15 @@ class Ends:
         told = {PAYLOAD: json.dumps({"node": node, "host": f"host-{node}", "seconds": 1.0, **payload})}
         self.recorder.on_trial_complete(0, [], SimpleNamespace(config={"changes": {"x": x}}, last_result=told))
 
+    def fail_gpu(self, x: str, node: str) -> None:
+        """A trial reports that its GPU fails, and its process ends with an error."""
+        from vse.sweeps.trial_process import PAYLOAD
+
+        fault = {"kind": "GpuFaultError", "refused": f"the GPU of host-{node} fails: CUDA error: unknown error"}
+        report = {PAYLOAD: json.dumps({"node": node, "host": f"host-{node}", "sick": True, **fault})}
+        trial = SimpleNamespace(trial_id=x, config={"changes": {"x": x}}, last_result=report, error_file=None)
+        self.recorder.on_trial_error(0, [trial], trial)
+
 
 def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledger) -> None:
     ends = Ends(ledger)
@@ -85,6 +94,28 @@ def test_a_node_at_fault_is_left_out_and_two_of_them_end_the_sweep(ledger: Ledge
     ends.end("5", "c", **no_gpu)
     assert ends.recorder.broken
     with pytest.raises(InputError, match="torch finds no GPU"):
+        ends.recorder.conclude()
+
+
+def test_a_gpu_that_fails_takes_its_node_out_and_costs_no_attempt(ledger: Ledger) -> None:
+    ends = Ends(ledger)
+    for _ in range(2):
+        ends.fail_gpu("1", "a")
+        assert ends.proposer.propose() == {"x": "1"}
+    assert (ends.sick.left_out(), ends.recorder.broken, ends.recorder.refused) == (["a"], False, None)
+    (entry,) = ledger
+    line = "the GPU of host-a fails: CUDA error: unknown error"
+    assert (entry.failure, entry.error) == (FailureKind.NODE_FAULT, f"host-a: {line}")
+    ends.fail_gpu("2", "b")
+    with pytest.raises(PlacementError, match="the GPU of host-b fails"):
+        ends.recorder.conclude()
+
+
+def test_the_failing_gpu_of_the_only_node_ends_the_sweep(ledger: Ledger) -> None:
+    ends = Ends(ledger, alone=True)
+    ends.fail_gpu("1", "a")
+    assert ends.recorder.broken
+    with pytest.raises(PlacementError, match="the GPU of host-a fails: CUDA error"):
         ends.recorder.conclude()
 
 
@@ -132,7 +163,7 @@ def test_a_trial_whose_run_another_job_took_over_comes_again(alone: bool, ledger
 def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
     ends = Ends(ledger)
     trials = [
-        SimpleNamespace(trial_id=name, status="ERROR", config={"changes": {"x": name}}, error_file=None)
+        SimpleNamespace(trial_id=name, status="ERROR", config={"changes": {"x": name}}, error_file=None, last_result={})
         for name in ("told", "untold")
     ]
     ends.recorder.on_trial_error(0, trials, trials[0])
@@ -149,7 +180,8 @@ def test_a_trial_that_ran_out_of_memory_is_a_line(ledger: Ledger, tmp_path: Path
     ends = Ends(ledger)
     error = tmp_path / "error.txt"
     error.write_text(BY_RAY)
-    trial = SimpleNamespace(trial_id="a", status="ERROR", config={"changes": {"x": "1"}}, error_file=str(error))
+    config = {"changes": {"x": "1"}}
+    trial = SimpleNamespace(trial_id="a", status="ERROR", config=config, error_file=str(error), last_result={})
     ends.recorder.on_trial_result(0, [trial], trial, {PEAK: 2.5})
     ends.recorder.on_trial_error(0, [trial], trial)
     (entry,) = ledger

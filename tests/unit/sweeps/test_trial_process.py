@@ -20,7 +20,7 @@ from vse.stages import extract as extraction
 from vse.stages import parse as parsing
 from vse.stages import pipeline
 from vse.sweeps import trial_process
-from vse.sweeps.trial_process import PAYLOAD, SAID, WAITED, run_function
+from vse.sweeps.trial_process import PAYLOAD, SAID, WAITED, GpuFaultError, run_function
 from vse.workspace.layout import Workspace
 
 SIZES = {"data.num_train": 20, "data.num_val": 5, "data.num_test": 5, "data.num_shifted": 0}
@@ -47,6 +47,32 @@ def test_a_run_that_another_job_took_over_is_no_nodes_fault() -> None:
     }
     full = ends(StorageError("/data: no space left on device"))
     assert (full["refused"], full["kind"], full["sick"]) == ("/data: no space left on device", "StorageError", True)
+
+
+def test_a_failing_gpu_ends_the_process_of_its_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last report has the cause, because Tune passes on no more than a text of an error."""
+
+    def compute(changes: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError(changes["error"])
+
+    reports: list[dict[str, Any]] = []
+    monkeypatch.setattr(trial_process.tune, "report", reports.append)
+    monkeypatch.setattr("platform.node", lambda: "node7")
+    context = SimpleNamespace(get_node_id=lambda: "a", get_assigned_resources=lambda: {"GPU": 1.0})
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    with pytest.raises(GpuFaultError, match=r"^the GPU of node7 fails: CUDA error: unknown error$"):
+        run_function({"changes": {"error": "CUDA error: unknown error\nCUDA kernel errors might be reported"}}, compute)
+    (payload,) = [json.loads(report[PAYLOAD]) for report in reports]
+    assert payload == {
+        "refused": "the GPU of node7 fails: CUDA error: unknown error",
+        "kind": "GpuFaultError",
+        "sick": True,
+        "node": "a",
+        "host": "node7",
+    }
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        run_function({"changes": {"error": "CUDA error: device-side assert triggered"}}, compute)
+    assert len(reports) == 1
 
 
 def test_stages_of_a_trial_are_told_as_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,15 @@ def count(changes: dict[str, Any], folder: str) -> dict[str, Any]:
     return {"calls": calls + 1}
 
 
+def failing_gpu(changes: dict[str, Any], folder: str) -> dict[str, Any]:
+    """The first call fails as with a GPU whose memory is broken; each leaves a file with the id of its process."""
+    calls = len(list(Path(folder).iterdir()))
+    Path(folder, f"{calls}").write_text(str(os.getpid()))
+    if not calls:
+        raise RuntimeError("CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be reported")
+    return {"calls": calls + 1}
+
+
 def workers_without_place(changes: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Waits for places for two workers as Ray Train does, on nodes that are not there."""
     group = placement_group([{"CPU": 64.0}] * 2)
