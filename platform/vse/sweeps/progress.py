@@ -108,9 +108,7 @@ class ProgressFile:
             failed: Trials that failed and are not retried.
         """
         waiting = max(0, bar.total - bar.done - running) if bar.total else 0
-        finished = self.ledger.states["finished"]
-        trials = {"waiting": waiting, "running": running, "finished": finished, "failed": failed}
-        show_trials(self.ledger.folder.name, trials)
+        show_trials(self.ledger.folder.name, self._states(waiting, running, failed))
         begun = time.monotonic()
         if begun >= self._next or bar.done == bar.total:
             record = SweepProgress(
@@ -129,6 +127,20 @@ class ProgressFile:
             with contextlib.suppress(OSError, InputError):
                 self.ledger.folder.write_checked(FILE_NAME, asdict(record))
             self._next = begun + max(EVERY, PAUSES * (time.monotonic() - begun))
+
+    def show_end(self, failed: int) -> None:
+        """Publish that no trial waits or runs, also if a cap or the end of a search left trials out.
+
+        The alert `JobEnded` fires for a job that leaves Ray while its last metrics show waiting or running trials.
+
+        Args:
+            failed: Trials that failed and are not retried.
+        """
+        show_trials(self.ledger.folder.name, self._states(0, 0, failed), last=True)
+
+    def _states(self, waiting: int, running: int, failed: int) -> dict[str, int]:
+        finished = self.ledger.states["finished"]
+        return {"waiting": waiting, "running": running, "finished": finished, "failed": failed}
 
 
 def read_sweep_progress(folder: Folder) -> SweepProgress | None:

@@ -190,9 +190,10 @@ class Recorder(tune.Callback):
         self._fail(changes, reason, kind)
 
     def conclude(self) -> None:
-        """Raise the error that refused trials and would refuse them again."""
+        """Publish the end of the sweep, or raise the error that refused trials and would refuse them again."""
         if self.refused is not None:
             raise self.refused
+        self._file.show_end(len(self._given_up))
 
     def _refuse(self, error: Refusal) -> None:
         self.refused = self.refused if self.broken else error  # the first is the cause

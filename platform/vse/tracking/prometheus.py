@@ -57,13 +57,15 @@ class _Exporter:
                 self._thread = threading.Thread(target=self._repeat, name="vse-metrics", daemon=True)
                 self._thread.start()
 
+    def export(self) -> None:
+        """Set all gauges now. Ray exports what is set, even if this process leaves it at once."""
+        with self._lock, contextlib.suppress(Exception):  # Ray may end at any moment
+            for (name, *tags), value in self._values.items():
+                self._gauge(name).set(value, tags=dict(tags))
+
     def _repeat(self) -> None:
         while running():
-            with self._lock:
-                values = dict(self._values)
-            with contextlib.suppress(Exception):  # Ray may end at any moment
-                for (name, *tags), value in values.items():
-                    self._gauge(name).set(value, tags=dict(tags))
+            self.export()
             time.sleep(EVERY)
         with self._lock:  # Ray has ended; another one may start
             self._values, self._gauges, self._thread = {}, {}, None
@@ -80,10 +82,18 @@ class _Exporter:
 _exporter = _Exporter()
 
 
-def show_trials(of: str, states: Mapping[str, int]) -> None:
-    """Show the number of waiting, running, finished and failed trials of a sweep."""
+def show_trials(of: str, states: Mapping[str, int], *, last: bool = False) -> None:
+    """Show the number of waiting, running, finished and failed trials of a sweep.
+
+    Args:
+        of: The sweep.
+        states: Numbers by state.
+        last: Whether this process may leave Ray before the next regular update.
+    """
     for state, count in states.items():
         show("vse_trials", count, of=of, state=state)
+    if last and running():
+        _exporter.export()
 
 
 class Steps:

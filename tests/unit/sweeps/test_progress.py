@@ -55,7 +55,7 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     clock = [50.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     shown = []
-    monkeypatch.setattr(progress, "show_trials", lambda of, states: shown.append((of, dict(states))))
+    monkeypatch.setattr(progress, "show_trials", lambda of, states, **_: shown.append((of, dict(states))))
     assert read_sweep_progress(ledger.folder) is None
     view, bar = ProgressFile(ledger), Progress("train", total=3, unit="trials")
     bar.parts = Parts(share=0.75, count=6, unit="epochs")
@@ -78,6 +78,21 @@ def test_it_is_written_now_and_then_and_at_the_end(ledger: Ledger, monkeypatch: 
     assert found is not None
     assert (found.done, found.running, found.failed, found.left) == (3, 0, 1, None)
     assert shown[-1][1]["failed"] == 1
+
+
+def test_a_sweep_that_ends_with_trials_left_shows_none_that_waits(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a cap, or in a search without new points. The alert `JobEnded` would fire after the last metrics."""
+    shown: list[tuple[dict[str, int], bool]] = []
+    monkeypatch.setattr(progress, "show_trials", lambda of, states, last=False: shown.append((dict(states), last)))
+    view, bar = ProgressFile(ledger), Progress("train", total=10, unit="trials")
+    ledger.finish({"x": 1}, {}, 1.0)
+    bar.done = 2
+    view.show(bar, 0, 1)
+    assert shown.pop() == ({"waiting": 8, "running": 0, "finished": 1, "failed": 1}, False)
+    view.show_end(1)
+    assert shown.pop() == ({"waiting": 0, "running": 0, "finished": 1, "failed": 1}, True)
 
 
 def test_a_search_knows_no_total(ledger: Ledger) -> None:

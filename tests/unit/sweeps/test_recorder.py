@@ -160,6 +160,22 @@ def test_a_trial_whose_run_another_job_took_over_comes_again(alone: bool, ledger
     ends.recorder.conclude()
 
 
+def test_only_a_sweep_without_an_error_publishes_its_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    for input_is_wrong in (True, False):
+        ends = Ends(ledger)
+        monkeypatch.setattr(ends.recorder._file, "show_end", shown.append)
+        if input_is_wrong:
+            ends.end("1", "a", kind="InputError", refused="data.root=/nowhere: no such folder", sick=False)
+            with pytest.raises(InputError):
+                ends.recorder.conclude()
+            assert shown == []
+        else:
+            ends.end("1", "a", diverged="loss is nan")
+            ends.recorder.conclude()
+    assert shown == [1]
+
+
 def test_a_trial_that_tune_gave_up_without_a_word_has_ended(ledger: Ledger) -> None:
     ends = Ends(ledger)
     trials = [

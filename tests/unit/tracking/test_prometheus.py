@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,6 +90,20 @@ def test_a_step_pays_microseconds(shown: dict[tuple[str, ...], float]) -> None:
     for _ in range(count):
         steps(128, 0.01, 0.001)
     assert (time.process_time() - start) / count < 100e-6  # 1 % of a step of 10 ms
+
+
+def test_the_last_numbers_of_a_sweep_do_not_wait_for_an_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job leaves Ray at once, and Ray exports what is set by then."""
+    values: dict[str, float] = {}
+    gauge = SimpleNamespace(set=lambda value, tags: values.update({tags["state"]: value}))
+    monkeypatch.setattr(prometheus, "running", lambda: True)
+    monkeypatch.setattr(prometheus._Exporter, "_gauge", lambda self, name: gauge)
+    monkeypatch.setattr(prometheus._Exporter, "_repeat", lambda self: None)
+    monkeypatch.setattr(prometheus, "_exporter", prometheus._Exporter())
+    prometheus.show_trials("sweep", {"waiting": 3, "running": 1})
+    assert values == {}
+    prometheus.show_trials("sweep", {"waiting": 0, "running": 0}, last=True)
+    assert values == {"waiting": 0.0, "running": 0.0}
 
 
 _WORK = """
