@@ -1,18 +1,21 @@
 """Ray Data for stages: without its own output, with CPU shares that avoid deadlocks, and with a timeout."""
 
 import contextlib
+import re
 import warnings
 from collections.abc import Generator, Iterable
 
 import pyarrow as pa
 import ray.data
 from ray.data.exceptions import ExecutionTimeoutError
+from ray.exceptions import RayActorError
 
-from vse.errors import PlacementError
+from vse.errors import InputError, PlacementError
 
 # Shares of a core that leave room on any host, even with one core. Actors that fill all cores starve their input
 # tasks, and Ray Data then waits forever (ray-project/ray#44687).
 ACTOR_CPUS, TASK_CPUS = 0.75, 0.25
+_INPUT_ERROR = re.compile(rf"^{InputError.__module__}\.{InputError.__name__}: (.+)$", re.MULTILINE)
 
 
 def dataset_of(tables: Iterable[pa.Table]) -> ray.data.Dataset:
@@ -33,6 +36,7 @@ def data_work(what: str, **most: float) -> Generator[None]:
         most: limits of `cpu` or `gpu`; without them, an autoscaler would double the running nodes.
 
     Raises:
+        InputError: if an actor raised it when it was created.
         PlacementError: if there is no progress for long, because no node started that actors fit on.
     """
     with warnings.catch_warnings():
@@ -48,3 +52,7 @@ def data_work(what: str, **most: float) -> Generator[None]:
                 seconds = f"{context.execution_no_progress_timeout_s:g} s"
                 line = f"{what}: no progress for {seconds}; the nodes it needs may not start, see `ray status`"
                 raise PlacementError(line) from None
+            except RayActorError as error:  # of an error in the creation of an actor, Ray keeps the traceback only
+                if refusal := _INPUT_ERROR.search(str(error)):
+                    raise InputError(refusal[1]) from None
+                raise

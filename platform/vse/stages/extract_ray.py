@@ -5,6 +5,7 @@ repeats writes the same shard again, and the next run continues what a dead driv
 """
 
 import math
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import ray
 import ray.data
 
 from vse.cluster.capacity import Capacity, living
+from vse.cluster.gpu_faults import is_assigned_gpu_missing
 from vse.cluster.placement import capacity
 from vse.cluster.ray_data import ACTOR_CPUS, TASK_CPUS, data_work, dataset_of
 from vse.data.records import Image
@@ -69,12 +71,18 @@ def pool_of(now: Capacity, could: Capacity, num_images: int, workers: int | None
 
 
 class _Extractor:
-    """The actor. Rejected images pass through with zeros in place of pixels."""
+    """The actor. Rejected images pass through with zeros in place of pixels.
+
+    Raises:
+        InputError: Ray assigned a GPU, but torch finds none. The other actors would wait for one on a CPU.
+    """
 
     def __init__(self, backbone: ComponentConfig, outputs: tuple[str, ...], batch: int | None, precision: str) -> None:
         import vse.features.backbones  # noqa: F401  (a fresh process has to register the components)
         from vse.features.forward import Forward  # here, because torch is slow to import and only actors need it
 
+        if is_assigned_gpu_missing():
+            raise InputError(f"extraction: torch finds no GPU on {platform.node()}, on which Ray assigned one")
         self.forward = Forward(backbone, outputs, batch, precision)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -133,7 +141,7 @@ def extract_with_ray(
         For each committed shard, the number of its images, and (image, reason) of each image that was rejected.
 
     Raises:
-        InputError: The cluster can never hold an actor.
+        InputError: The cluster can never hold an actor, or torch finds no GPU on a node with an actor's GPU.
         PlacementError: No node came.
     """
     decode_task: Any = _decode  # Ray's annotations do not allow functions with further arguments

@@ -6,7 +6,9 @@ import yaml
 from tests.jobs.processes import ROOT
 from vse.cluster.capacity import Capacity, NodeKind, planned
 from vse.errors import InputError
-from vse.stages.extract_ray import pool_of
+from vse.features.backbones import SmallBackbone
+from vse.stages import extract_ray
+from vse.stages.extract_ray import _Extractor, pool_of
 
 HEAD = Capacity((NodeKind(4, head=True),))  # what is up of a cluster that was just launched
 CLOUD = planned(yaml.safe_load((ROOT / "cluster.yaml").read_text()))
@@ -47,3 +49,11 @@ def test_extraction_without_gpus_leaves_a_core_of_every_node_to_what_feeds_it() 
     assert extraction(HEAD, could) == (33, 33, 33, False)
     assert extraction(HEAD, could, images=5_000) == (5, 5, 5, False)
     assert extraction(HEAD, could, images=300) == (1, 3, 3, False)
+
+
+def test_an_actor_computes_on_no_cpu_in_place_of_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray counts the GPU of a node whose driver has died."""
+    monkeypatch.setattr(extract_ray, "is_assigned_gpu_missing", lambda: True)
+    monkeypatch.setattr("platform.node", lambda: "node7")
+    with pytest.raises(InputError, match=r"^extraction: torch finds no GPU on node7, on which Ray assigned one$"):
+        _Extractor(SmallBackbone.Config(weights="random"), ("pooled",), None, "float32")

@@ -13,6 +13,7 @@ from vse.cluster.placement import capacity
 from vse.cluster.runtime import placement_seconds, set_up_logging
 from vse.errors import Diverged, InputError, PlacementError, StorageError
 from vse.evaluation.work import Arrays, Job, Work
+from vse.stages.trained import device_of
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,8 @@ def run_with_ray(
         any_device: Whether it is a GPU if the cluster can have one, whatever `device` is.
 
     Raises:
-        InputError: They are to be computed on GPUs, and the cluster can have none; or what a task raises.
+        InputError: They are to be computed on GPUs, and the cluster can have none, or torch finds none on a node with
+            GPUs; or what a task raises.
         Diverged: A score is NaN.
         StorageError: A node cannot write a result.
         PlacementError: No node came that can hold a task.
@@ -88,4 +90,4 @@ class _Nodes:
 
 def _compute(work: Work, number: int, device: str) -> Arrays:
     set_up_logging()
-    return work.compute(number, torch.device(device))
+    return work.compute(number, device_of(device, "measure.device"))  # one line if the GPU's driver has died

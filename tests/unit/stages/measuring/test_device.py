@@ -1,6 +1,8 @@
 """Where a run is measured. There is no GPU here: what torch is asked to do with one is watched."""
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from vse.config import override
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.presets import preset
+from vse.stages.measuring import work_ray
 from vse.stages.measuring.stage import measure_run
 from vse.stages.train import run_training
 from vse.stages.trained import Trained, device_of, load_run
@@ -49,6 +52,19 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match=r"measure\.device=cuda: torch finds no GPU on "):
         device_of("cuda", "measure.device")
+
+
+def test_a_task_without_its_gpu_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gave it the GPU of a node whose driver has died."""
+    devices: list[str] = []
+    work: Any = SimpleNamespace(compute=lambda number, device: devices.append(device.type))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(work_ray, "set_up_logging", lambda: None)
+    monkeypatch.setattr("platform.node", lambda: "node7")
+    with pytest.raises(InputError, match=r"^measure\.device=cuda: torch finds no GPU on node7$"):
+        work_ray._compute(work, 0, "cuda")
+    work_ray._compute(work, 0, "cpu")
+    assert devices == ["cpu"]
 
 
 def test_moving_a_run_moves_its_parameters(run: Folder) -> None:
