@@ -185,8 +185,24 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+def _style() -> str:
+    return resources.files("vse.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+
+
+def test_long_words_of_captions_and_ids_wrap() -> None:
+    """A bare 1fr is as wide as its longest word: such a caption widened the page, its picture and its tiles."""
+    columns = re.findall(r"grid-template-columns: ([^;]+);", _style())
+    assert len(columns) > 4
+    for each in columns:
+        assert "1fr" not in re.sub(r"minmax\([^()]*, 1fr\)", "", each), each
+        assert not re.search(r"\bauto$", each), f"{each}: a long id would get all the width or none"
+    for name in ("words", "name"):
+        rules = re.findall(rf"^\.{name} \{{(.*)\}}$", _style(), re.MULTILINE)
+        assert any("overflow-wrap: anywhere" in rule for rule in rules), name
+
+
 def test_text_and_lines_are_legible_in_light_and_dark() -> None:
-    style = resources.files("vse.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    style = _style()
     light, dark = (
         dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", part)) for part in style.split("prefers-color-scheme: dark", 1)
     )
