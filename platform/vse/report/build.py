@@ -10,6 +10,7 @@ from vse.errors import DamagedError, InputError
 from vse.report import curve, reproduction_page, response
 from vse.report.alpha_page import write_report
 from vse.report.description import PAGE
+from vse.report.evaluation_commands import evaluation_commands
 from vse.report.files import RESULTS
 from vse.report.page_row import record_page
 from vse.report.response_page import BEST, write_response
@@ -71,8 +72,7 @@ def _report_sweep(workspace: Workspace, folder: Folder, request: Request) -> tup
 
 def _report_runs(workspace: Workspace, folder: Folder, request: Request) -> tuple[dict[str, Any], list[str]]:
     runs = [read_reported(workspace, name) for name in request.options.runs]
-    job = ["python", "jobs/evaluate.py"]
-    commands = {run.name: shlex.join([*job, f"run={run.name}", *request.elsewhere]) for run in runs}
+    commands = {run.name: evaluation_commands(run.name, run.evaluations, request.elsewhere) for run in runs}
     files = write_runs(folder, runs, commands, command_of(request))
     return {f"{run.name}/{key.name}": value for run in runs for key, value in run.metrics.items()}, files
 

@@ -149,14 +149,26 @@ def run_intervals(run: Folder, alpha: float | None = None) -> dict[MetricKey, tu
     return _measured(run, "intervals", alpha)
 
 
+def run_evaluations(run: Folder) -> list[tuple[str, dict[str, Any]]]:
+    """(task, options) of every evaluation that `run_metrics` has a number of, in the order of the requests."""
+    measures = list(_measures(run))
+    latest = {key: number for number, measured in enumerate(measures) for key in _by_key(measured, "metrics")}
+    return [(measures[number]["task"], dict(measures[number]["options"])) for number in sorted(set(latest.values()))]
+
+
 def _measured(run: Folder, what: str, alpha: float | None) -> dict[MetricKey, Any]:
     """`metrics` or `intervals` of the evaluations of a run's weights."""
     found = dict[MetricKey, Any]()
     for measured in _measures(run, alpha):
-        name, options = measured["task"], measured["options"]
-        task = tasks.task(name)
-        found |= _values(name, task(from_dict(task.Config(), options[name])), measured[what], options)
+        found |= _by_key(measured, what)
     return found
+
+
+def _by_key(measured: Mapping[str, Any], what: str) -> dict[MetricKey, Any]:
+    """`metrics` or `intervals` of an evaluation."""
+    name, options = measured["task"], measured["options"]
+    task = tasks.task(name)
+    return _values(name, task(from_dict(task.Config(), options[name])), measured[what], options)
 
 
 def run_sizes(run: Folder, alpha: float | None = None) -> dict[str, Size]:

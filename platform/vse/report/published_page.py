@@ -66,7 +66,7 @@ class ReportedRun:
 
     `config` is `to_dict` of its configuration. `data` is the name of its data set in the workspace, or empty. `records`
     identifies the images and captions of the data set. `sizes` are by label. `met` has fingerprints of the data and
-    adversaries of its numbers, by task and label.
+    adversaries of its numbers, by task and label. `evaluations` are the tasks and options behind its numbers.
     """
 
     name: str
@@ -77,6 +77,7 @@ class ReportedRun:
     facts: Mapping[str, str] = field(default_factory=dict)
     sizes: Mapping[str, Size] = field(default_factory=dict)
     met: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    evaluations: Sequence[tuple[str, Mapping[str, Any]]] = ()
 
     def met_by(self, metrics: Container[str], label: str) -> dict[str, str]:
         """Fingerprints of the data and adversaries behind some metrics of a split."""

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
 from vse.config import dotted, fingerprint
 from vse.errors import InputError
 from vse.report.files import json_text, write_files
-from vse.report.measured import MetricKey, alike, grouped, named, run_met, run_metrics, run_sizes
+from vse.report.measured import MetricKey, alike, grouped, named, run_evaluations, run_met, run_metrics, run_sizes
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
@@ -38,6 +39,7 @@ def read_reported(workspace: Workspace, name: str) -> ReportedRun:
         metrics=metrics,
         sizes=sizes,
         met=run_met(run),
+        evaluations=run_evaluations(run),
         facts=_facts(config, sizes, read_origin(run)),
         records=records or fingerprint(config.get("data")),
         data=next((each.removesuffix(f"-{records}") for each in kept if each.endswith(f"-{records}")), ""),
@@ -68,13 +70,15 @@ def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin 
     return facts | {split: size_text(size) for split, size in sizes.items()}
 
 
-def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[str, str], own: str) -> list[str]:
+def write_runs(
+    folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[str, Sequence[str]], own: str
+) -> list[str]:
     """Write page and tables of runs.
 
     Args:
         folder: Where to write.
         runs: The runs, in the order of the columns.
-        commands: The command that evaluates each run.
+        commands: The commands that evaluate each run, by its name.
         own: The command that writes the report.
 
     Returns:
@@ -83,8 +87,10 @@ def write_runs(folder: Folder, runs: Sequence[ReportedRun], commands: Mapping[st
     other = unrecognised(runs)
     for line in other:
         print(f"note: {line}", file=sys.stderr, flush=True)
-    notes = [f"not evaluated: {run.name}; {commands[run.name]}" for run in runs if not run.evaluated]
-    made_with = provenance([*commands.values(), own], {run.name: dotted(run.config) for run in runs})
+    notes = [f"not evaluated: {run.name}; {commands[run.name][0]}" for run in runs if not run.evaluated]
+    made_with = provenance(
+        [*chain.from_iterable(commands.values()), own], {run.name: dotted(run.config) for run in runs}
+    )
     rows = {run.name: named(run.metrics) for run in runs}
     files = {
         "report.html": runs_page(runs, made_with, [*notes, *other]),

@@ -111,6 +111,8 @@ def test_papers_numbers_stand_beside_runs_on_their_data(workspace: Path) -> None
     write(run, "a", 0.0, {"metrics": metrics}, protocol="coco_1k_folds")
     path = Path(build_report(request(workspace, runs=("vsepp-coco-s0", "vsepp-s0"))))
     page = path.with_name("report.html").read_text()
+    evaluate = "python jobs/evaluate.py run=vsepp-coco-s0 tasks=retrieval measure.protocol=coco_1k_folds"
+    assert f"{evaluate} --workspace {workspace}</pre>" in page
     assert "<h2>Published</h2>" in page
     assert "the setting of vsepp-coco-s0 · UniVSE, Table 1" in page
     path = Path(build_report(request(workspace, runs=("vsepp-s0",))))
@@ -186,7 +188,7 @@ def test_a_command_names_the_workspace_unless_it_is_the_default(
 ) -> None:
     """Copied from a page without it, a command would work in ./workspace: train again, or find no such run."""
     runs = ("univse-s0", "vsepp-s0")
-    command = "python jobs/evaluate.py run=univse-s0"
+    command = "python jobs/evaluate.py run=univse-s0 tasks=retrieval"
     page = Path(build_report(request(workspace, runs=runs))).with_name("report.html")
     assert f"{command} --workspace {workspace}</pre>" in page.read_text()
     monkeypatch.chdir(workspace)
