@@ -21,6 +21,8 @@ from vse.training.run_journal import Origin, read_origin
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import summarised
 
+_FOLDS = ("validation fold", "test fold")  # facts of runs of a cross-validation, by `data.held_out`
+
 
 def read_reported(workspace: Workspace, name: str) -> ReportedRun:
     """Everything that a report shows of a run. Raises InputError if it is an ensemble, absent, or without numbers."""
@@ -58,14 +60,18 @@ def _refuse_ensemble(workspace: Workspace, name: str) -> None:
 
 
 def _facts(config: Mapping[str, Any], sizes: Mapping[str, Size], origin: Origin | None) -> dict[str, str]:
-    """Preset, data set, family and seed of a run, and the sizes of its evaluations."""
+    """Preset, data set, family, fold and seed of a run, and the sizes of its evaluations."""
     facts = {} if origin is None else {"preset": str(origin)}
     for label, part in (("data set", config.get("data")), ("family", config.get("model"))):
         if isinstance(part, Mapping) and "name" in part:
             facts[label] = str(part["name"])
-    file = PurePosixPath(str(config.get("data", {}).get("file", ""))).name
+    data = config.get("data", {})
+    file = PurePosixPath(str(data.get("file", ""))).name
     if file and "data set" in facts:
         facts["data set"] += f", {file}"
+    if data.get("folds"):
+        fold = _FOLDS[data.get("held_out") == "test"]
+        facts[fold] = f"{data.get('fold', 0)} (of 0–{data['folds'] - 1})"
     facts["seed"] = str(config.get("seed", "–"))
     return facts | {split: size_text(size) for split, size in sizes.items()}
 
@@ -111,7 +117,7 @@ def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterabl
     Returns:
         The HTML document.
     """
-    by_data: dict[str, list[ReportedRun]] = {}
+    by_data, folds = dict[str, list[ReportedRun]](), any(fold in run.facts for run in runs for fold in _FOLDS)
     for run in runs:
         by_data.setdefault(run.records, []).append(run)
     tables, hint = published_tables(runs)
@@ -121,7 +127,7 @@ def runs_page(runs: Sequence[ReportedRun], made_with: Provenance, notes: Iterabl
         heading=count(len(runs), "run"),
         lead=", ".join(run.name for run in runs),
         protocol={
-            "data": "one table for each data set" if len(by_data) > 1 else next(iter(runs)).facts.get("data set", ""),
+            "data": "one table for each data set" + " and fold" * folds if len(by_data) > 1 else _data(runs[0]),
             "candidates": "all images and captions of a split, unless a heading names a protocol",
             "seeds": "one for each run",
         },
@@ -147,9 +153,15 @@ def _table(runs: Sequence[ReportedRun]) -> dict[str, Any]:
             lines = [(key.metric.label, [_cell(run, key) for run in of_group]) for key in keys]
             other = f" (data or adversaries that other runs did not meet: {_names(group)})" if len(groups) > 1 else ""
             sections.append({"heading": heading + other, "lines": lines})
-    data = runs[0].facts.get("data set", "")
+    data = _data(runs[0])
     title = (f"{data}: " if data else "") + "one column a run; recalls in percent, ranks 1-based"
     return {"title": title, "names": [run.name for run in runs], "sections": sections}
+
+
+def _data(run: ReportedRun) -> str:
+    """The data set of a run, with the fold: runs on different folds have different images in the same split."""
+    parts = (f"{label} {run.facts[label]}" for label in _FOLDS if label in run.facts)
+    return ", ".join(filter(None, (run.facts.get("data set", ""), *parts)))
 
 
 def _cell(run: ReportedRun | None, key: MetricKey) -> str | None:

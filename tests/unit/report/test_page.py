@@ -24,7 +24,7 @@ from vse.report.comparison_page import comparison_figure
 from vse.report.page import count, render, signed
 from vse.report.published_page import ReportedRun
 from vse.report.response_figures import interaction_figure, response_figure
-from vse.report.runs_page import read_reported, runs_page
+from vse.report.runs_page import _facts, read_reported, runs_page
 from vse.report.style import VARIABLES, inline
 from vse.report.tables import alpha_table
 from vse.workspace.layout import Workspace
@@ -118,6 +118,25 @@ def test_runs_on_other_data_have_a_table_of_their_own() -> None:
     heads = re.findall(r"<th class=\"model\">metric</th>(.*?)</tr>", runs_page(runs, PROVENANCE))
     assert heads == ["<th>a</th><th>c</th>", "<th>b</th>"]
     assert "one table for each data set" in Outline(runs_page(runs, PROVENANCE)).text
+
+
+def test_a_table_says_which_fold_of_the_data_its_runs_are_of() -> None:
+    def on(fold: int, held_out: str) -> dict[str, Any]:
+        data = {"name": "karpathy", "file": "a/b.json", "folds": 8, "fold": fold, "held_out": held_out}
+        return {"facts": _facts({"data": data, "seed": 0}, {}, None), "config": {"data": data}}
+
+    numbers = {"test/x": 1.0}
+    runs = [reported("a", numbers, "1", **on(0, "test")), reported("b", numbers, "2", **on(7, "test"))]
+    page = runs_page([*runs, reported("c", numbers, "3", **on(2, "val"))], PROVENANCE)
+    assert re.findall(r"<caption>(.*?): one column a run", page) == [
+        "karpathy, b.json, test fold 0 (of 0–7)",
+        "karpathy, b.json, test fold 7 (of 0–7)",
+        "karpathy, b.json, validation fold 2 (of 0–7)",
+    ]
+    text = Outline(page).text
+    assert "one table for each data set and fold" in text
+    assert "validation fold 2 (of 0–7)" in text.partition("karpathy, b.json, validation fold")[2]  # a row of its own
+    assert "data karpathy, b.json, test fold 0 (of 0–7) candidates" in Outline(runs_page(runs[:1], PROVENANCE)).text
 
 
 @pytest.mark.seconds
