@@ -1,6 +1,7 @@
 """Pictures and figures as PNG files."""
 
 import io
+import textwrap
 import warnings
 from typing import Any
 
@@ -14,6 +15,11 @@ def small_png(picture: PIL.Image.Image) -> bytes:
     file = io.BytesIO()
     picture.convert("RGB").quantize(COLOURS).save(file, "PNG", optimize=True)
     return file.getvalue()
+
+
+def wrapped(text: str, width: int, most: int = 4) -> str:
+    """A text in lines of at most `width` letters; after `most` lines, an ellipsis stands for the rest."""
+    return "\n".join(textwrap.wrap(text, width, max_lines=most, placeholder=" …"))
 
 
 def figure_png(figure: Any, dots: int) -> bytes:

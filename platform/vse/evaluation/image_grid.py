@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import PIL.Image
 
-from vse.display.png import figure_png
+from vse.display.png import figure_png, wrapped
 
 RIGHT, WRONG, INK, SOFT = "#009E73", "#D55E00", "#222222", "#6B7280"  # of Okabe & Ito's palette, and two greys
 WIDTH = 7.0  # inches
@@ -62,7 +62,7 @@ def neighbour_figure(rows: Sequence[NeighbourImages], title: str) -> bytes:
         for axis, (image, overlap, common) in zip(line[1:], row.nearest, strict=False):
             _draw(axis, image, SOFT)
             axis.set_title(f"overlap {overlap:.0%}", fontsize=7, color=RIGHT if overlap else WRONG, pad=3)
-            axis.set_xlabel(_wrapped(common or "nothing in common", 22, 2), fontsize=6, color=SOFT, labelpad=2)
+            axis.set_xlabel(wrapped(common or "nothing in common", 22, 2), fontsize=6, color=SOFT, labelpad=2)
     return figure_png(figure, 120)
 
 
@@ -74,7 +74,7 @@ def ranking_figure(rows: Sequence[RankedImages], title: str) -> bytes:
     for line, row in zip(grid, rows, strict=True):
         for axis in line:
             axis.axis("off")
-        line[0].text(0, 0.56, _wrapped(row.title, 24), va="bottom", fontsize=8, fontweight="bold", color=INK)
+        line[0].text(0, 0.56, wrapped(row.title, 24), va="bottom", fontsize=8, fontweight="bold", color=INK)
         line[0].text(0, 0.46, row.note, va="top", fontsize=6.5, color=SOFT, linespacing=1.5)
         for axis, image, right in zip(line[1:], row.images, row.relevant, strict=False):
             _draw(axis, image, RIGHT if right else WRONG)
@@ -93,7 +93,7 @@ def reading_figure(rows: Sequence[ReadImage], title: str) -> bytes:
         picture, text = grid[number // 2][2 * (number % 2) :][:2]
         _draw(picture, row.image, SOFT)
         picture.set_anchor("N")
-        caption = _wrapped(row.caption, 40)
+        caption = wrapped(row.caption, 40)
         text.text(0, 1, caption, va="top", fontsize=7, color=INK, linespacing=1.3)
         top = 0.95 - 0.11 * (caption.count("\n") + 1)
         for place, (answer, right) in enumerate(row.answers):
@@ -121,9 +121,3 @@ def _draw(axis: Any, image: PIL.Image.Image, colour: str) -> None:
         spine.set_visible(True)
         spine.set_color(colour)
         spine.set_linewidth(1.8)
-
-
-def _wrapped(text: str, width: int, most: int = 4) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, width, max_lines=most, placeholder=" …"))

@@ -7,15 +7,17 @@ import numpy as np
 import PIL.Image
 from jaxtyping import Float
 
-from vse.display.png import figure_png
+from vse.display.png import figure_png, wrapped
 from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 
 _COLUMNS, _CELL = 4, 2.3  # pictures a row, inches of one
+_LETTERS = 32  # of a title in a line as wide as a picture
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnMap:
-    """A map with its picture. `boxes` are drawn in green; `title` stands above."""
+    """A map with its picture. `boxes` are drawn in green; `title` stands above; each of its
+    lines is wrapped to two at most."""
 
     picture: PIL.Image.Image
     relevance: Float[np.ndarray, "rows columns"]
@@ -38,17 +40,21 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
     ratio = min(max(each.picture.height / each.picture.width for each in maps), 1.0)
-    title = 0.25 + 0.15 * max(each.title.count("\n") for each in maps)
+    letters = _LETTERS * (2 if len(maps) == 1 else 1)
+    titles = ["\n".join(wrapped(line, letters, 2) for line in each.title.split("\n")) for each in maps]
+    more = 0.16 * max(title.count("\n") for title in titles)
+    title = 0.30 + more
     size = (_CELL * columns, (_CELL * ratio + title) * rows + 0.3)
     if len(maps) == 1:  # as wide as two, and as high as its picture
         (width, height), wide = maps[0].picture.size, 2 * _CELL
-        size = (wide, min(wide * height / width, 2 * wide) + (0.5 if caption else 0.3))
+        size = (wide, min(wide * height / width, 2 * wide) + (0.5 if caption else 0.3) + more)
     figure = Figure(figsize=size, layout="constrained")
     axes = np.asarray(figure.subplots(rows, columns, squeeze=False)).ravel()
     for axis in axes:
         axis.set_axis_off()
-    for axis, each in zip(axes, maps, strict=False):
+    for axis, each, text in zip(axes, maps, titles, strict=False):
         _draw(axis, each)
+        axis.set_title(text, fontsize=8)
     if caption:
         figure.supxlabel(caption, fontsize=7)
     return figure_png(figure, 110)
@@ -77,4 +83,3 @@ def _draw(axis: object, each: DrawnMap) -> None:
     axis.plot(
         across[column] * width, down[row] * height, marker="x", color="#FF3B30", markersize=7, markeredgewidth=1.8
     )
-    axis.set_title(each.title, fontsize=8)
