@@ -18,7 +18,7 @@ from vse.inference.embedder import Embedder
 from vse.inference.towers import Tower, image_tower, pixel_tower, text_tower
 from vse.storage.folder import Folder
 from vse.storage.hub import optional_package
-from vse.text.tokens import words
+from vse.text.tokens import as_caption, words
 from vse.text.vocabulary import END, PAD, START, UNKNOWN
 from vse.workspace.layout import Workspace
 
@@ -26,7 +26,18 @@ REVISION = 2  # raise it if the same request would write other files
 TOWERS = ("features", "pixels", "text")
 TOLERANCE = 1e-4  # between onnxruntime and torch
 BATCHES = (1, 2, 5)  # rows of the batches on which both are compared
-EXAMPLES = ("A dog runs.", "two children aren't playing")
+EXAMPLES = (  # of everything that tokenisers read in different ways
+    "A dog runs.",
+    "two children aren't playing",
+    "the man\u2019s 5th of 1,000 dogs ran 3.5 miles",
+    "a dog_park and a cafe\u0301",
+    "black &amp; white, see https://example.org/a.jpg",
+    "@user: #two_dogs",
+    "a \U0001f436 runs",
+    "\u0939\u093f\u0928\u094d\u0926\u0940",
+    "\u72d7\u5728\u8dd1",
+    "",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,7 +208,8 @@ def _facts(embedder: Embedder, options: OnnxOptions) -> dict[str, Any]:
 def _tokens(embedder: Embedder) -> dict[str, Any]:
     """Ids of words and markers, and sentences with their ids, with which another tokeniser can be compared."""
     vocabulary = embedder.trained.vocabulary
-    examples = [{"text": text, "ids": [START, *vocabulary.encode(words(text)), END]} for text in EXAMPLES]
+    rows = [vocabulary.encode(words(as_caption(text))) or [UNKNOWN] for text in EXAMPLES]
+    examples = [{"text": text, "ids": [START, *row, END]} for text, row in zip(EXAMPLES, rows, strict=True)]
     markers = {"padding": PAD, "start": START, "end": END, "unknown": UNKNOWN}
     return {"markers": markers, "ids": vocabulary.ids, "examples": examples}
 

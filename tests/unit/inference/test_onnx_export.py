@@ -1,7 +1,6 @@
 """Exported networks in onnxruntime against torch, over every family whose score is a product of two vectors."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import nn
 
 from tests.synthetic import make_family, synthetic
 from tests.unit.inference.test_embedder import png, train
+from tests.unit.inference.test_onnx_guide import functions
 from vse import registry
 from vse.config import override
 from vse.data.images import open_image
@@ -85,8 +85,9 @@ def test_a_run_is_used_with_onnxruntime_alone(tmp_path: Path) -> None:
     folder = exported.folder.local()
     about, known = (json.loads((folder / name).read_text()) for name in ("towers.json", "tokens.json"))
     embedder = Embedder.of_run(place, run)
-    texts = ["A red ball.", "two dogs", "an unheard word"]
-    rows = [ids_of(text, known) for text in texts]
+    texts = ["A red ball.", "two dogs aren't red", "an unheard word", "", "\U0001f436"]
+    rows = [functions()["ids_of"](text, known) for text in texts[:-1]]
+    rows.append(next(example["ids"] for example in known["examples"] if not example["text"]))
     for example in known["examples"]:
         assert example["ids"][0] == 1
     lengths = np.array([len(row) for row in rows])
@@ -129,12 +130,6 @@ def test_ready_made_regions_may_be_of_any_number(tmp_path: Path) -> None:
 
 def session(file: Path) -> Any:
     return ort.InferenceSession(file.read_bytes(), providers=["CPUExecutionProvider"])
-
-
-def ids_of(text: str, known: dict[str, Any]) -> list[int]:
-    markers = known["markers"]
-    pieces = re.findall(r"\w+|[^\w\s]", text.lower())
-    return [markers["start"], *(known["ids"].get(piece, markers["unknown"]) for piece in pieces), markers["end"]]
 
 
 @pytest.mark.slow
