@@ -227,6 +227,15 @@ def test_the_task_against_a_loop(seed, truth):
 
 
 @pytest.mark.seconds
+def test_categories_of_a_few_images_are_no_truth_of_all():
+    """Phrase boxes of a caption that is not in the data are named like categories."""
+    runs: Any = Runs(1)
+    boxes = {image.id: (Box("dog", 0, 0, 1, 1),) for image in runs.split.images[:3]}
+    runs.records = Records("made up", runs.records.images, runs.records.captions, boxes=boxes)
+    assert {name.split("/")[1] for name in measure(runs, number=2)[0]} == {"components"}
+
+
+@pytest.mark.seconds
 def test_the_order_of_images_does_not_matter():
     straight: Any = Runs(7)
     turned: Any = Runs(7, order=np.random.default_rng(0).permutation(7))

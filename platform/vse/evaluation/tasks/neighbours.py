@@ -71,7 +71,7 @@ class NeighboursTask(Task):
     reads_boxes = True
     parsed = True
     records_queries = True
-    revision = 2  # 2: queries of all folds
+    revision = 3  # 2: queries of all folds; 3: categories only if most images have some
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -104,8 +104,9 @@ class NeighboursTask(Task):
         """Mean overlap |A ∩ B| / |A ∪ B| with the nearest items, in percent, and its expectation for random ones.
 
         Neighbours of an image are other images, of a caption captions of other images. What is compared: of images
-        scene graphs if the source knows them, otherwise categories of boxes, otherwise components of all captions; of
-        captions their components, and what is known of their images. Items of which nothing is known are left out.
+        scene graphs if the source knows them, otherwise categories of boxes if at least half of the split's images have
+        one (phrase boxes may name a few), otherwise components of all captions; of captions their components, and what
+        is known of their images. Items of which nothing is known are left out.
         """
         self._rows, self._tables = [], {}
         foreign = self._foreign(context) if self.config.captions else None
@@ -252,9 +253,11 @@ def _known_images(context: Context, number: int, of_captions: Sequence[Elements]
     if (graph := runs.scene_graphs) is not None:
         return _Images(ids, [graph(id_) for id_ in ids], GRAPH)
     boxes = runs.records.boxes
-    labels: list[Elements] = [{(box.label,) for box in boxes.get(id_, ()) if not box.caption} for id_ in ids]
-    if any(labels):
-        return _Images(ids, labels, CATEGORIES)
+    labels: dict[str, Elements] = {
+        image.id: {(box.label,) for box in boxes.get(image.id, ()) if not box.caption} for image in context.split.images
+    }
+    if 2 * sum(map(bool, labels.values())) >= len(labels):
+        return _Images(ids, [labels[id_] for id_ in ids], CATEGORIES)
     together: list[set[tuple[str, ...]]] = [set() for _ in ids]
     for image, elements in zip(fold.caption_to_image.tolist(), of_captions, strict=True):
         together[image] |= elements
