@@ -20,8 +20,11 @@ from vse.stages.measuring.options import TASKS, MeasureOptions
 from vse.stages.measuring.stage import measure
 from vse.storage.folder import Folder
 from vse.tracking.shipping import Shipper
+from vse.workspace.journal import read
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import run_tags
+
+_HEADLINE = "headline evaluation"  # a section of the journal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,24 +55,25 @@ def run(request: Request) -> str:
     with Shipper(request.workspace, request.tracking).every(30):
         measured = measure(runs, folder.child("evaluation"), workspace, options.tasks, options.measure)
         journal, values = workspace.journal(folder), keyed(measured)
-        metrics = named(keyed(measured, to_dict(options.measure)))
-        rsums = {key.label: value for key, value in values.items() if key.metric.name == "rsum"}
+        labelled, way = keyed(measured, to_dict(options.measure)), altered(to_dict(options.measure))
+        rsums = {key.label: value for key, value in labelled.items() if key.metric.name == "rsum"}
         shown = list(lines(values, measured.sizes, lacking(measured), intervals(measured)))
         with journal.together():
             if len(names) > 1:
                 journal.start(name, tags={"kind": "ensemble", **run_tags()}, ago=time.time() - request.started)
                 journal.params({"runs": ",".join(names)})
                 journal.describe("asked", f"The mean of the similarities of {', '.join(map(markdown.run, names))}")
-            journal.metrics(metrics, step=0)
+            journal.metrics(named(labelled), step=0)
             journal.files(f"evaluation/{each}" for measures in measured.tasks.values() for each in measures.pictures)
-            if rsums:
-                journal.describe("headline evaluation", evaluation_headline(rsums))
+            if rsums and not (way and _HEADLINE in read(journal.path).texts):
+                # an altered measurement, such as one in folds, never replaces the numbers of the run as configured
+                journal.describe(_HEADLINE, evaluation_headline(rsums))
             journal.describe(f"evaluation {measured.digits}", evaluation_text(shown, command_of(request)))
             if len(names) > 1:
                 journal.end("finished")
     path = request.write_summary(
         folder.child("evaluation"),
-        headline=metrics if options.measure.on else measured.metrics,
+        headline=named(labelled) if way else measured.metrics,
         outputs={"run": folder.uri}
         | {
             f"outcomes_{name}": folder.child("evaluation").address(measures.table)
@@ -78,7 +82,7 @@ def run(request: Request) -> str:
         },
         digits=measured.digits,
     )
-    if way := altered(to_dict(options.measure)):
+    if way:
         print(f"{way}:")
     print("\n".join(shown))
     return path

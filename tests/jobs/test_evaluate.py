@@ -101,6 +101,28 @@ def test_what_is_read_first_is_printed_first(done: tuple[str, dict[str, Any]]) -
     assert re.fullmatch(r"shifted: 4 images, [\d,]+ captions", table[10])
 
 
+def test_an_altered_measurement_replaces_no_number_of_the_run(
+    trained: tuple[Path, str], done: tuple[str, dict[str, Any]]
+) -> None:
+    """In folds, each query has fewer candidates, and rsum is much higher."""
+    workspace, name = trained
+    journal, section = workspace / "runs" / name / "journal.jsonl", "headline evaluation"
+    before = read(journal).texts[section]
+    assert f"test rsum {done[1]['headline']['test/rsum']:.1f}" in before
+    result = run("evaluate", workspace, f"run={name}", "tasks=retrieval", "measure.folds=5")
+    assert read(journal).texts[section] == before
+    headline = summary_of(result)["headline"]
+    assert all(metric.startswith("folds-5/test/") for metric in headline)
+    latest = read(journal).latest()
+    assert latest["folds-5/test/rsum"] == headline["folds-5/test/rsum"]
+    assert latest["test/rsum"] == done[1]["headline"]["test/rsum"]
+    # a run without any headline gets that one, by its name
+    other = _vsepp(workspace, "num_test", 6)
+    run("evaluate", workspace, f"run={other}", "tasks=retrieval", "measure.folds=3")
+    written = read(workspace / "runs" / other / "journal.jsonl").texts[section]
+    assert written.startswith("**Evaluated: folds-3/test rsum")
+
+
 @pytest.mark.slow
 def test_again_it_measures_nothing(trained: tuple[Path, str], done: tuple[str, dict[str, Any]]) -> None:
     workspace, name = trained
@@ -135,7 +157,8 @@ def test_evaluations_of_one_run_stand_beside_each_other(trained: tuple[Path, str
     assert after == before
     for split in ("val", "train"):
         assert story.metrics[f"measured/{split}/rsum", 0][0] == found[split]["headline"][f"{split}/rsum"]
-    assert story.metrics["folds-5/test/rsum", 0][0] == found["folds"]["headline"]["test/rsum"]
+    assert story.metrics["folds-5/test/rsum", 0][0] == found["folds"]["headline"]["folds-5/test/rsum"]
+    assert "test/rsum" not in found["folds"]["headline"]
 
 
 @pytest.mark.slow
