@@ -286,7 +286,8 @@ def _refuse_other_data(runs: Sequence[Compared], workspace: Workspace, splits: S
 def _files(comparison: Comparison, command: str) -> dict[str, str | bytes]:
     figures = {split: comparison_figure(comparison, split) for split in comparison.lines}
     made_with = provenance([command], {system.label: flatten(system.runs[0].config) for system in comparison.systems})
-    page = comparison_page(comparison, {split: kinds["svg"] for split, kinds in figures.items()}, made_with)
+    drawings = {split: kinds["svg"] for split, kinds in figures.items() if kinds}
+    page = comparison_page(comparison, drawings, made_with)
     texts = {
         "comparison.html": page,
         "comparison.csv": to_csv(comparison),

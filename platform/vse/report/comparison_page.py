@@ -14,7 +14,10 @@ from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, add_legend,
 
 NO_KEY = "no key of the configuration differs: the systems differ in data or code"
 _MANY = 3  # systems that a title does not name
-_STYLES = tuple(zip(PALETTE, MARKS, strict=True))
+# A colour and a mark for each system but the first. A colour is reused with another mark, so no pair repeats.
+_STYLES = tuple(
+    (PALETTE[k % len(PALETTE)], MARKS[(k + k // len(PALETTE)) % len(MARKS)]) for k in range(len(PALETTE) * len(MARKS))
+)
 _ROW, _MARK = 0.16, 0.07  # inches of a row, and of every further mark in it
 
 
@@ -23,7 +26,7 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
 
     Args:
         comparison: Its first system is the baseline of all differences.
-        figures: By split, a figure as SVG.
+        figures: By split, a figure as SVG; empty if there are too many systems for one.
         made_with: How the results can be reproduced.
 
     Returns:
@@ -66,6 +69,7 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
         figures=[
             (inline(svg, f"split-{k}"), _caption(comparison, split)) for k, (split, svg) in enumerate(figures.items())
         ],
+        no_figure=f"No figure: more than {len(_STYLES) + 1} systems." if len(others) > len(_STYLES) else "",
         splits=splits,
         provenance=made_with,
     )
@@ -201,8 +205,10 @@ def comparison_figure(comparison: Comparison, split: str) -> dict[str, bytes]:
     """{"png", "svg"}: a row for each metric, with a mark for each system but the first, which is the line at zero.
 
     Of attacks, R@1 and pair accuracy are shown. Sums and single metrics have panels with different scales, with zero in
-    the same place.
+    the same place. Empty if there are more systems than distinct marks.
     """
+    if len(comparison.others) > len(_STYLES):
+        return {}
     shown = [line for line in comparison.lines[split] if line.metric.main]
     by_kind = ([line for line in shown if bool(line.metric.terms) == is_sum] for is_sum in (True, False))
     panels = [lines for lines in by_kind if lines]
@@ -231,7 +237,7 @@ def _panel(axis: Any, lines: Sequence[MetricDifferences], number: int) -> None:
         axis.axhspan(row - 0.5, row + 0.5, color=BAND, linewidth=0, zorder=0)
     spread = min(0.7, 0.32 * (number - 1))
     for place in range(number):
-        colour, mark = _STYLES[place % len(_STYLES)]
+        colour, mark = _STYLES[place]
         off = spread * (place / (number - 1) - 0.5) if number > 1 else 0.0
         for row, line in enumerate(lines):
             difference = line.differences[place]
@@ -257,7 +263,7 @@ def _figure_legend(figure: Any, comparison: Comparison) -> None:
 
     handles: list[Any] = []
     for place, system in enumerate(comparison.others):
-        colour, mark = _STYLES[place % len(_STYLES)]
+        colour, mark = _STYLES[place]
         handles.append(Line2D([], [], color=colour, marker=mark, markersize=3.8, linewidth=1.2, label=system.label))
     label = f"{comparison.systems[0].label} (zero)"
     handles.append(Line2D([], [], color=INK, linewidth=0.9, label=label))

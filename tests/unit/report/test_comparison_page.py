@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +15,7 @@ from PIL import Image
 from tests.levels import slow_but
 from tests.unit.report.comparisons import keys, made_up, outcomes, run
 from tests.unit.report.pages import SVG
-from vse.report.comparison import compare, systems_of
+from vse.report.comparison import Comparison, compare, systems_of
 from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
 from vse.report.page import Provenance
 
@@ -112,3 +115,41 @@ def test_the_figure_has_a_row_a_metric(num_systems, attacks):
     assert ("relation attack, disjoint words, pairs" in shown) == attacks
     assert {system.label for system in found.others} <= set(shown)
     assert comparison_figure(found, "test") == figure
+
+
+def with_others(number: int) -> Comparison:
+    """A comparison with this number of systems besides the first, all with the same numbers."""
+    found = made_up(2)
+    first, other = found.systems
+    lines = tuple(
+        replace(line, values=(line.values[0], *line.values[1:] * number), differences=line.differences * number)
+        for line in found.lines["test"]
+    )
+    systems = (first, *(replace(other, label=f"system {k}") for k in range(number)))
+    keys = {key: (values[0], *values[1:] * number) for key, values in found.keys.items()}
+    return replace(found, systems=systems, lines={"test": lines}, keys=keys)
+
+
+@pytest.mark.seconds
+def test_no_two_systems_have_the_same_colour_and_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("vse.report.comparison_page.rendered", lambda figure: drawn.append(figure) or {})
+    found = with_others(36)
+    comparison_figure(found, "test")
+    (legend,) = drawn[0].legends
+    looks = {text.get_text(): (line.get_color(), line.get_marker()) for text, line in _entries(legend)}
+    looks = {name: look for name, look in looks.items() if name.startswith("system ")}
+    assert len(looks) == len(set(looks.values())) == 36
+    colours = {line.get_color() for line in drawn[0].axes[0].lines}
+    assert {colour for colour, _ in looks.values()} <= colours
+
+
+def _entries(legend: Any) -> Iterator[tuple[Any, Any]]:
+    return zip(legend.get_texts(), legend.legend_handles, strict=True)
+
+
+def test_more_systems_than_marks_have_no_figure() -> None:
+    found = with_others(37)
+    assert comparison_figure(found, "test") == {}
+    assert "No figure: more than 37 systems." in comparison_page(found, {}, MADE)
+    assert "No figure" not in comparison_page(with_others(36), {"test": SVG}, MADE)
