@@ -8,6 +8,7 @@ from vse.adversaries.attacks import ATTACKS, of_paper
 from vse.evaluation.intervals import Interval, interval
 from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults, Arm
+from vse.report.page import count
 from vse.report.style import AXIS, INK, PAPER, REFERENCE, SOFT, SWEPT, add_legend, blank, rendered, styled
 
 HALO = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible over lines
@@ -23,8 +24,7 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
     model has no α and is a horizontal line with its band. The chosen α is marked. An attack without adversaries has no
     panel.
     """
-    named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
-    attacks = [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
+    attacks = drawn_attacks(results, split)
     with styled():
         figure = blank(2.7)
         widths = (2.12, len(attacks)) if attacks else (1,)
@@ -36,6 +36,12 @@ def alpha_figure(results: AlphaResults, split: str = "test") -> dict[str, bytes]
             _row(parts[0][1], results, split, attacks, title)
         _legend(figure, results)
         return rendered(figure)
+
+
+def drawn_attacks(results: AlphaResults, split: str) -> list[tuple[str, str]]:
+    """The attacks that have a panel, each with its metric: attacks that were measured at every α."""
+    named = [(f"{name} attack", f"attack_{name}/r1") for name in ATTACKS]
+    return [each for each in named if all(f"{split}/{each[1]}" in point for point in results.points)]
 
 
 def _row(part: Any, results: AlphaResults, split: str, panels: Sequence[tuple[str, str]], title: str) -> None:
@@ -129,10 +135,11 @@ def _legend(figure: Any, results: AlphaResults) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = [
-        Line2D([], [], color=SWEPT, linewidth=1.6, label=f"{results.label}, mean of {len(results.seeds)} seeds"),
-        Line2D([], [], color=SWEPT, linewidth=0.7, alpha=0.5, label="single seed"),
-    ]
+    several, seeds = len(results.seeds) > 1, count(len(results.seeds), "seed")
+    label = f"{results.label}, {'mean of ' if several else ''}{seeds}"
+    handles: list[Any] = [Line2D([], [], color=SWEPT, linewidth=1.6, label=label)]
+    if several:
+        handles.append(Line2D([], [], color=SWEPT, linewidth=0.7, alpha=0.5, label="single seed"))
     if results.reference is not None:
         label = f"{results.reference.label} (no α)"
         handles.append(Line2D([], [], color=REFERENCE, linewidth=1.3, linestyle=(0, (5, 2)), label=label))

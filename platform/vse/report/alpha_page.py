@@ -6,7 +6,7 @@ from typing import Any
 from vse.adversaries.attacks import ATTACKS
 from vse.evaluation.intervals import interval
 from vse.evaluation.metrics import WAYS
-from vse.report.alpha_figure import alpha_figure
+from vse.report.alpha_figure import alpha_figure, drawn_attacks
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.files import RESULTS, json_text, write_files
 from vse.report.page import Provenance, count, provenance, render
@@ -63,6 +63,8 @@ def alpha_page(results: AlphaResults, table: Table, svg: bytes, made_with: Prove
         The HTML document.
     """
     arms = [arm.label for arm in (results.reference, results.learned) if arm is not None]
+    attacked = table.only(attack_groups(), "Image to sentence under attack")
+    any_attack = any(value is not None for row in attacked.rows for value in row.values)
     return render(
         "alpha.html",
         title=f"α sweep {results.name}",
@@ -71,17 +73,16 @@ def alpha_page(results: AlphaResults, table: Table, svg: bytes, made_with: Prove
         protocol={
             "data": results.data,
             "split": f"{table.split}; α and checkpoints were chosen on validation",
-            "candidates": "all images and captions of the split; under attack also the adversaries of every caption",
+            "candidates": "all images and captions of the split"
+            + ("; under attack also the adversaries of every caption" if any_attack else ""),
             "seeds": f"{len(results.seeds)} ({', '.join(map(str, results.seeds))})",
             "systems": " · ".join([results.label, *arms]),
         },
         headline=_headline(results, table.split),
         drawing=inline(svg, "alpha"),
         caption=_caption(results, table.split),
-        tables=[
-            table.only(PLAIN, "Plain retrieval"),
-            table.only(attack_groups(), "Image to sentence under attack"),
-        ],
+        tables=[table.only(PLAIN, "Plain retrieval"), *([attacked] if any_attack else [])],
+        any_attack=any_attack,
         rule=results.rule,
         outcome=_outcome(results),
         runs={f"{arm}, seed {seed}": run for arm, runs in results.runs.items() for seed, run in runs.items()},
@@ -117,10 +118,15 @@ def _mean(metrics: Metrics, names: Sequence[str]) -> float | None:
 
 def _caption(results: AlphaResults, split: str) -> str:
     reference = f" {results.reference.label} has no α: dashed." if results.reference is not None else ""
+    halves = (
+        "Left: among true captions. Right: image to sentence with up to five adversaries of every caption in the pool, "
+        "by kind of attack."
+        if drawn_attacks(results, split)
+        else "Among true captions; no attack was measured at every α."
+    )
     return (
         f"R@1 on the {split} split over α, the weight of the sentence vector against the bag of components "
-        f"(u_cap = α u_sent + (1 − α) u_comp); {count(len(results.seeds), 'seed')}. Left: among true captions. Right: "
-        "image to sentence with up to five adversaries of every caption in the pool, by kind of attack."
+        f"(u_cap = α u_sent + (1 − α) u_comp); {count(len(results.seeds), 'seed')}. {halves}"
         f"{reference} After Fig. 5 of Wu et al., CVPR 2019."
     )
 

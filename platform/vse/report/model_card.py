@@ -160,7 +160,9 @@ def _numbers(run: Folder, alpha: float | None, own: float | None) -> Iterator[st
             rows.append([name, f"{values[key]:.{key.metric.decimals}f}", between])
         yield f"### {escaped(title)}{size}"
         yield table(["metric", "value", "95 % interval"], rows)
-    yield "Intervals are bootstraps over the images of the split. Another training would differ by more than they say."
+    if intervals:
+        bootstraps = "Intervals are bootstraps over the images of the split."
+        yield f"{bootstraps} Another training would differ by more than they say."
 
 
 def _limits(run: Folder, config: RunConfig) -> Iterator[str]:

@@ -13,7 +13,7 @@ from vse.display.escaping import one_line
 from vse.errors import InputError
 from vse.inference.image_search import Answer, Hit, SearchOptions, SearchResult, check_search, place_of, search
 from vse.report.build import placed
-from vse.report.page import Provenance, provenance, render
+from vse.report.page import Provenance, count, provenance, render
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import command_line
 from vse.workspace.redaction import redact_text
@@ -50,7 +50,7 @@ def build_search(request: Request) -> str:
         headline=_headline(result),
         outputs={"page": folder.address(PAGE)},
         details={
-            "among": f"{result.number} {result.what} of {result.among}",
+            "among": f"{_candidates(result)} of {result.among}",
             "answers": [_as_data(answer, result) for answer in result.answers],
             "rejects": dict(result.rejects),
         },
@@ -97,7 +97,7 @@ def lines(result: SearchResult) -> Iterator[str]:
     for number, answer in enumerate(result.answers):
         if number:
             yield ""
-        yield f"{answer.query}: best of {result.number:,} {result.what} of {result.among}"
+        yield f"{answer.query}: best of {_candidates(result)} of {result.among}"
         hits = (*answer.hits, *answer.missed[:1])
         names = [one_line(hit.item.id) for hit in hits]
         width = max(map(len, names))
@@ -108,6 +108,10 @@ def lines(result: SearchResult) -> Iterator[str]:
             yield "* true by the data set"
         if answer.unknown:
             yield f"not in the vocabulary: {', '.join(answer.unknown)}"
+
+
+def _candidates(result: SearchResult) -> str:
+    return count(result.number, result.what.removesuffix("s"))
 
 
 def _where(hit: Hit, result: SearchResult) -> str:
@@ -156,7 +160,7 @@ def search_page(result: SearchResult, thumbnail: Thumbnail, made_with: Provenanc
         The HTML document.
     """
     query = "a picture" if result.picture else "a sentence" if len(result.answers) == 1 else "sentences"
-    candidates = f"{result.number:,} {result.what}"
+    candidates = _candidates(result)
     return render(
         "search.html",
         title=f"Search {result.facts['run']}",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from vse.report.measured import MetricKey, grouped
+from vse.report.page import count
 from vse.stages.measuring.options import Size
 
 _COLUMNS = 7  # of a table, at most; more follow in another
@@ -41,7 +42,7 @@ def lines(
 
 def size_text(size: Size) -> str:
     """300 images, 1,466 captions."""
-    counts = f"{size.images:,} images, {size.captions:,} captions"
+    counts = f"{count(size.images, 'image')}, {count(size.captions, 'caption')}"
     return counts if size.folds == 1 else f"{counts} in {size.folds} folds"
 
 

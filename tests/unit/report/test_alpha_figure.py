@@ -86,6 +86,9 @@ def test_attacks_without_adversaries_have_no_panel(left: int) -> None:
 def test_thin_data_is_drawn_too(results: AlphaResults) -> None:
     figure = alpha_figure(results)
     assert Image.open(io.BytesIO(figure["png"])).size[0] > 1500
+    number = len(results.seeds)
+    assert f"UniVSE, {f'mean of {number} seeds' if number > 1 else '1 seed'}" in texts(figure["svg"])
+    assert ("single seed" in texts(figure["svg"])) == (number > 1)
     assert ("95 % interval" in texts(figure["svg"])) == (len(results.seeds) > 2)
 
 

@@ -82,6 +82,9 @@ def test_a_card_names_the_data_set_and_the_text_encoder(run: Folder, tmp_path: P
 def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspace) -> None:
     run = train(place, "vsepp_tiny", seed=2).folder
     before = model_card(run, CardOptions())
+    assert not run_intervals(run)  # only numbers of training
+    assert "### retrieval: val" in before
+    assert "Intervals are bootstraps" not in before
     measure([run], run.child("evaluation"), place, *asked("retrieval"))
     card = model_card(run, CardOptions())
     assert card != before
@@ -92,6 +95,7 @@ def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspac
     assert low <= values[key] <= high
     assert f"| {values[key]:.1f} | {low:.1f} to {high:.1f} |" in card
     assert "5 images" in card
+    assert "Intervals are bootstraps" in card
 
 
 @pytest.mark.seconds

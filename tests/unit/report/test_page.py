@@ -48,6 +48,20 @@ def test_a_sweep_on_one_page(complete: bool) -> None:
     assert ("VSE++" in outline.text) == complete
 
 
+def test_without_attacks_a_sweep_has_no_page_of_them() -> None:
+    results = made_up(reference=False, learned=False)
+    plain = [{name: v for name, v in point.items() if "attack_" not in name} for point in results.points]
+    whole = Outline(alpha_page(results, alpha_table(results), SVG, PROVENANCE)).text
+    without = replace(results, points=plain)
+    text = Outline(alpha_page(without, alpha_table(without), SVG, PROVENANCE)).text
+    for words in ("Right: image to sentence", "Image to sentence under attack", "under attack also", "pairs: share of"):
+        assert words in whole
+        assert words not in text
+    assert "Among true captions; no attack was measured at every α." in text
+    assert "Plain retrieval" in text
+    assert "–" not in text.partition("Reproduce")[0].partition("Numbers")[2]  # no cell without a number
+
+
 def test_headline_numbers_are_those_of_the_table() -> None:
     results = made_up()
     table = alpha_table(results)

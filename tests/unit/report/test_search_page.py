@@ -89,6 +89,18 @@ def test_very_many_sentences_are_not_all_on_the_page() -> None:
     assert "The other 3 sentences are answered in summary.json." in outline.text
 
 
+@pytest.mark.parametrize(("what", "picture", "noun"), [("pictures", "", "picture"), ("captions", "7.png", "caption")])
+def test_one_candidate_is_no_plural(what: str, picture: str, noun: str) -> None:
+    one = replace(FOUND, what=what, number=1, picture=picture)
+    outline = Outline(search_page(one, shown, PROVENANCE))
+    assert f"1 {noun} searched by a {'picture' if picture else 'sentence'}" in outline.text
+    assert f"median score of the 1 {noun} and" in outline.text
+    assert f"1 {what}" not in outline.text
+    assert next(iter(lines(one))) == f'a "red" <ball>, or none: best of 1 {noun} of split test of scenes'
+    more = replace(FOUND, answers=(ANSWER,) * (MOST + 1))
+    assert "The other sentence is answered in summary.json." in Outline(search_page(more, shown, PROVENANCE)).text
+
+
 def test_pictures_that_were_left_out_are_listed() -> None:
     outline = Outline(search_page(replace(FOUND, rejects={"a<b>.png": "file is empty"}), shown, PROVENANCE))
     assert "1 unreadable a<b>.png file is empty" in outline.text

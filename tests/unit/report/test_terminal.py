@@ -41,4 +41,5 @@ def test_protocols_and_what_is_not_known() -> None:
     shown = list(lines(values, {label: Size(5000, 25000, 5)}, {}))
     assert shown[0] == "test/coco_1k_folds: 5,000 images, 25,000 captions in 5 folds"
     assert [line.split()[-2:] for line in shown[-2:]] == [["2.0", "–"], ["–", "4.0"]]
+    assert next(lines(values, {label: Size(1, 1)}, {})) == f"{label}: 1 image, 1 caption"
     assert next(lines(values, {}, {})) == label
