@@ -236,8 +236,9 @@ def compare(
         **options: keys of `measure`, as for `evaluate`.
 
     Returns:
-        One row for each split, metric and system but the first: `baseline` is the value of the first system, `value`
-        of this one, `difference` is `value - baseline`, and `low` and `high` are the ends of its interval.
+        One row for each split, metric and system but the first. `split` begins with what `options` alter, as in
+        `folds-3/test`. `baseline` is the value of the first system, `value` of this one, `difference` is
+        `value - baseline`, and `low` and `high` are the ends of its interval.
 
     Raises:
         InputError: there is no such run, or the runs were not measured on the same images.

@@ -196,6 +196,8 @@ class MetricDifferences:
 class Comparison:
     """The result of a comparison: metrics and sizes by split, keys that differ, and notes.
 
+    `altered` is how the measurement differs from the runs as configured, such as `folds-3` (`measured.altered`).
+
     A size is a number of images and a number of captions. Where no captions are ranked, it is the largest number of
     images or queries that a metric is drawn over, and 0.
     """
@@ -205,6 +207,7 @@ class Comparison:
     sizes: Mapping[str, tuple[int, int]]
     keys: Mapping[str, tuple[Any, ...]]
     notes: tuple[str, ...] = ()
+    altered: str = ""
 
     @property
     def others(self) -> tuple[System, ...]:

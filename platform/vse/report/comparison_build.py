@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
 from vse.report.comparison_page import comparison_figure, comparison_page, terminal_lines, to_csv, to_data
 from vse.report.files import json_text, write_files
-from vse.report.measured import comparable, record
+from vse.report.measured import altered, comparable, record
 from vse.report.page import provenance
 from vse.report.page_row import record_page
 from vse.stages import pipeline
@@ -91,6 +91,8 @@ def build_comparison(request: Request) -> str:
 def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     """Measure the runs that lack numbers, and compare them with the first.
 
+    Names of splits begin with what the measurement altered, as in journals: `folds-3/test`.
+
     Raises InputError for runs that cannot be compared, before anything is measured.
     """
     systems, notes = arranged(workspace, options)
@@ -101,8 +103,15 @@ def compare_runs(workspace: Workspace, options: CompareOptions) -> Comparison:
     for name, each in measured.items():
         if not each.outcomes:
             raise InputError(f"runs={name}: tasks={','.join(options.tasks)} have no numbers of this run to compare")
-    keys = comparable(measured[systems[0].runs[0].name])
-    return compare(systems, {run: each.outcomes for run, each in measured.items()}, keys, notes)
+    way = altered(to_dict(options.measure))
+
+    def label(split: str) -> str:
+        return f"{way}/{split}" if way else split
+
+    of_splits = comparable(measured[systems[0].runs[0].name]).items()
+    keys = {label(split): [replace(key, label=label(split)) for key in each] for split, each in of_splits}
+    outcomes = {run: {label(split): found for split, found in each.outcomes.items()} for run, each in measured.items()}
+    return replace(compare(systems, outcomes, keys, notes), altered=way)
 
 
 def foresee_comparison(request: Request) -> Iterator[str]:
@@ -139,6 +148,8 @@ def arranged(workspace: Workspace, options: CompareOptions) -> tuple[tuple[Syste
     systems, notes = with_same_seeds(systems_of(runs, together=options.seeds == TOGETHER))
     if options.measure.on:
         notes = [*notes, f"measured on other data ({', '.join(options.measure.on)}), attacked with words of its own"]
+    if way := altered({**to_dict(options.measure), "on": ()}):
+        notes = [*notes, f"altered measurement ({way}): its numbers are not comparable with unaltered ones"]
     return systems, notes
 
 

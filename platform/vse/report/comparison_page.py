@@ -51,6 +51,7 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
         heading=_unbroken(f"{against} against {first}"),
         lead="All systems were measured on the same images, captions and adversaries.",
         protocol={
+            "altered measurement": comparison.altered,  # left out if it is empty
             **{f"split {split}": size for split, size in sizes.items()},
             "seeds": f"{len(comparison.systems[0].seeds)} for each system",
             **({} if None in (folds := comparison.systems[0].folds) else {"test folds": f"{len(folds)}"}),
@@ -195,6 +196,7 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
             for system in comparison.systems
         ],
         "keys": {key: list(values) for key, values in comparison.keys.items()},
+        "altered": comparison.altered,
         "method": method(comparison),
         "notes": list(comparison.notes),
         "splits": splits,
