@@ -19,6 +19,8 @@ from vse.evaluation.metrics import Metric
 from vse.evaluation.outcomes import Outcomes, in_folds
 from vse.evaluation.statistics import Sample, bootstrap_all
 from vse.report.measured import MetricKey
+from vse.report.page import count
+from vse.stages.measuring.options import Size
 from vse.training.config import RunConfig, identity
 
 LEVEL = 0.95
@@ -198,13 +200,13 @@ class Comparison:
 
     `altered` is how the measurement differs from the runs as configured, such as `folds-3` (`measured.altered`).
 
-    A size is a number of images and a number of captions. Where no captions are ranked, it is the largest number of
-    images or queries that a metric is drawn over, and 0.
+    A size counts the images and captions of all folds, and the folds. If no captions are ranked, it has no captions,
+    and the largest number of images or queries that a metric is drawn over.
     """
 
     systems: tuple[System, ...]
     lines: Mapping[str, tuple[MetricDifferences, ...]]
-    sizes: Mapping[str, tuple[int, int]]
+    sizes: Mapping[str, Size]
     keys: Mapping[str, tuple[Any, ...]]
     notes: tuple[str, ...] = ()
     altered: str = ""
@@ -232,7 +234,7 @@ def compare(
     Raises:
         InputError: Runs were not measured on the same images or splits, or no metric has a query.
     """
-    lines, sizes = dict[str, tuple[MetricDifferences, ...]](), dict[str, tuple[int, int]]()
+    lines, sizes = dict[str, tuple[MetricDifferences, ...]](), dict[str, Size]()
     for split in outcomes[systems[0].runs[0].name]:
         if lacking := next((name for name, each in outcomes.items() if split not in each), None):
             raise InputError(f"runs: {lacking} has no numbers of {split}")
@@ -244,11 +246,14 @@ def compare(
         for system, each in zip(systems, trained, strict=True):
             if any(one.images != first.images for one in each):
                 raise InputError(f"runs: {system.label} and {systems[0].label} have other images in {split}")
+        # numbers of folds in `first.by_unit` are no measure: a mean over categories has a fold for each of them
+        folds = max(1 + int(first.fold.max(initial=0)), len(systems[0].folds))
         samples = {key: _samples(systems, trained, split, key.metric) for key in keys[split]}
         notes = [*notes, *_uneven(systems, samples, split)]
         if found := _lines(samples):
             drawn = max(len(units) for line in found for units, _, _ in first.terms(line.metric))
-            sizes[split], lines[split] = (len(first.images) or drawn, first.num_captions), found
+            sizes[split] = Size(len(first.images) or drawn, first.num_captions, folds)
+            lines[split] = found
     if not lines:
         raise InputError("tasks: no metric has a query in all runs")
     return Comparison(
@@ -333,22 +338,27 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Met
 def method(comparison: Comparison) -> list[str]:
     """The method of the intervals and their limits, in sentences."""
     number, folds = len(comparison.systems[0].seeds), comparison.systems[0].folds
+    sizes = comparison.sizes.values()
     images = " and ".join(
-        f"{count:,} images {'' if captions else 'or queries '}of {split}"
-        for split, (count, captions) in comparison.sizes.items()
+        f"{count(size.images, 'image') if size.captions else f'{size.images:,} images or queries'} of {split}"
+        + (f" in {size.folds} folds" if size.folds > 1 else "")
+        for split, size in comparison.sizes.items()
     )
     seeds = {system.seeds for system in comparison.systems}
-    over = f"the {images}" + (" with their captions" if all(of for _, of in comparison.sizes.values()) else "")
-    if len(folds) > 1:
-        over += f" ({len(folds)} folds; metrics are means over them)"
+    over = f"the {images}" + (" with their captions" if all(size.captions for size in sizes) else "")
     if number > 1:
         over += f", and over {number} seeds" + (" (paired in their order)" if len(seeds) > 1 else "")
     sentences = [
         f"Brackets are {100 * LEVEL:g} % intervals (BCa) of a paired bootstrap over {over}; {REPLICATES:,} replicates."
     ]
     if number == 1:
-        sentences.append("Every system is one training; the intervals do not include the variation between seeds.")
-    if any(count < FEW_IMAGES for count, _ in comparison.sizes.values()):
+        each = f"{len(folds)} trainings, one for each fold" if len(folds) > 1 else "one training"
+        sentences.append(f"Every system is {each}; the intervals do not include the variation between seeds.")
+    if any(size.folds > 1 for size in sizes):
+        ranked = any(size.folds > 1 and size.captions for size in sizes)
+        candidates = ", and each query ranks only the images or captions of its own fold" if ranked else ""
+        sentences.append(f"Metrics are means over folds{candidates}.")
+    if any(size.images < FEW_IMAGES for size in sizes):
         sentences.append(
             f"Fewer than {FEW_IMAGES} images are too few for them: they are too narrow, and may exclude zero by chance."
         )

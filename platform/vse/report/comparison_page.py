@@ -9,8 +9,9 @@ from typing import Any
 from vse.report.comparison import ABSENT, Comparison, Difference, MetricDifferences, method
 from vse.report.files import csv_text
 from vse.report.measured import grouped
-from vse.report.page import Provenance, count, render, signed
+from vse.report.page import Provenance, render, signed
 from vse.report.style import BAND, INK, MARKS, PALETTE, PAPER, SOFT, add_legend, blank, inline, rendered, styled
+from vse.report.terminal import size_text
 
 NO_KEY = "no key of the configuration differs: the systems differ in data or code"
 _MANY = 3  # systems that a title does not name
@@ -90,8 +91,8 @@ def _row(line: MetricDifferences) -> dict[str, Any]:
 
 
 def _size(comparison: Comparison, split: str) -> str:
-    images, captions = comparison.sizes[split]
-    return f"{count(images, 'image')}, {count(captions, 'caption')}" if captions else f"{images:,} images or queries"
+    size = comparison.sizes[split]
+    return size_text(size) if size.captions else f"{size.images:,} images or queries"
 
 
 def _headline(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -174,7 +175,7 @@ def to_csv(comparison: Comparison) -> str:
                     system.label,
                     runs,
                     len(system.seeds),
-                    comparison.sizes[split][0],
+                    comparison.sizes[split].images,
                 ]
                 rows.append([*head, line.values[place], *bounds])
     head = ["metric", "system", "runs", "seeds", "images", "value", "difference", "low", "high"]
@@ -184,12 +185,12 @@ def to_csv(comparison: Comparison) -> str:
 def to_data(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain data."""
     splits = {}
-    for split, (images, captions) in comparison.sizes.items():
+    for split, size in comparison.sizes.items():
         metrics = {
             line.metric.name: {"values": list(line.values), "differences": [asdict(each) for each in line.differences]}
             for line in comparison.lines[split]
         }
-        splits[split] = {"images": images, "captions": captions, "metrics": metrics}
+        splits[split] = {**asdict(size), "metrics": metrics}
     return {
         "systems": [
             {"label": system.label, "runs": [run.name for run in system.runs], "seeds": list(system.seeds)}

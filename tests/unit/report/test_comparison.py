@@ -23,6 +23,7 @@ from vse.report.comparison import (
 )
 from vse.report.comparison_build import CompareOptions, arranged
 from vse.report.measured import MetricKey
+from vse.stages.measuring.options import Size
 from vse.workspace.layout import Workspace
 
 KEYS = keys(outcomes(0.3).table)
@@ -234,5 +235,8 @@ def test_it_says_what_intervals_come_from_and_what_they_leave_out():
     assert "Every system is one training" in one
     assert "and over 3 seeds" in several
     assert "Every system is one training" not in several
-    few = replace(made_up(2), sizes={"test": (3, 15)})
+    assert "folds" not in one + several
+    single = replace(made_up(2), sizes={"test": Size(1, 5)})
+    assert "over the 1 image of test with their captions;" in method(single)[0]
+    few = replace(made_up(2), sizes={"test": Size(3, 15)})
     assert ["too few" in " ".join(method(each)) for each in (made_up(2), few)] == [False, True]

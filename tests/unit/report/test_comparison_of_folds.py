@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests.unit.report.comparisons import keys, outcomes, run
+from tests.unit.report.pages import Outline
+from tests.unit.report.test_comparison_page import MADE
 from vse.config import override
 from vse.errors import InputError
 from vse.evaluation.outcomes import ByUnit, Outcomes, in_folds
@@ -13,7 +15,8 @@ from vse.evaluation.statistics import Sample, bootstrap
 from vse.presets import preset
 from vse.report.comparison import REPLICATES, Compared, Comparison, compare, method, systems_of, with_same_seeds
 from vse.report.comparison_build import CompareOptions, compare_runs
-from vse.report.comparison_page import to_data
+from vse.report.comparison_page import comparison_page, terminal_lines, to_data
+from vse.stages.measuring.options import Size
 from vse.stages.train import run_training
 from vse.workspace.layout import Workspace
 
@@ -65,7 +68,7 @@ def test_values_are_means_over_folds(seeds: int) -> None:
         (3 * seeds, tuple(range(seeds)), (0, 1, 2))
     ] * 2
     captions = sum(found[f"32-0-{fold}"]["test"].num_captions for fold in range(FOLDS))
-    assert comparison.sizes == {"test": (sum(SIZES), captions)}
+    assert comparison.sizes == {"test": Size(sum(SIZES), captions, FOLDS)}
     for line in comparison.lines["test"]:
         if line.metric.name == "rsum":
             continue
@@ -142,12 +145,17 @@ def test_of_one_system_the_seeds_are_compared() -> None:
 
 def test_the_page_and_the_method_tell_of_folds() -> None:
     comparison, _ = made_up(2)
-    images = f"{sum(SIZES)} images of test"
-    assert (
-        f"the {images} with their captions (3 folds; metrics are means over them), and over 2 seeds"
-        in method(comparison)[0]
-    )
+    images = f"{sum(SIZES)} images of test in 3 folds"
+    assert f"the {images} with their captions, and over 2 seeds" in method(comparison)[0]
     assert f"{REPLICATES:,} replicates" in method(comparison)[0]
+    assert "one training" not in " ".join(method(comparison))
+    one_seed, _ = made_up(1)
+    assert "Every system is 3 trainings, one for each fold; the intervals do not" in " ".join(method(one_seed))
+    page = Outline(comparison_page(one_seed, {}, MADE)).text
+    for text in (page, "\n".join(terminal_lines(one_seed))):
+        assert "Metrics are means over folds, and each query ranks only the images or captions of its own fold." in text
+        assert "captions in 3 folds" in text
+    assert to_data(one_seed)["splits"]["test"]["folds"] == 3
     assert [each["seeds"] for each in to_data(comparison)["systems"]] == [[0, 1]] * 2
 
 
@@ -160,7 +168,7 @@ def test_runs_on_folds_are_measured_and_compared(workspace: Workspace) -> None:
             changes = {**few, "data.folds": FOLDS, "data.fold": fold, "data.held_out": "test", "model.dim": dim}
             names.append(run_training(override(preset("vsepp_tiny"), changes), workspace).run)
     comparison = compare_runs(workspace, CompareOptions(runs=tuple(names), tasks=("retrieval",)))
-    assert comparison.sizes["test"][0] == 20 + 6 + 7
+    assert comparison.sizes["test"].images == 20 + 6 + 7
     assert [len(each.runs) for each in comparison.systems] == [3, 3]
     assert list(comparison.keys) == ["model.dim"]
     rsum = next(line for line in comparison.lines["test"] if line.metric.name == "rsum")
