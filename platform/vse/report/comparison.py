@@ -182,11 +182,16 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MetricDifferences:
-    """One metric: its value in every system, and the differences of all but the first."""
+    """One metric: its value in every system, and the differences of all but the first.
+
+    `units` is the number of images or queries with an outcome, which the intervals are drawn over. Of a sum over
+    several sets of them, it is the size of the smallest set.
+    """
 
     key: MetricKey
     values: tuple[float, ...]
     differences: tuple[Difference, ...]
+    units: int
 
     @property
     def metric(self) -> Metric:
@@ -201,7 +206,7 @@ class Comparison:
     `altered` is how the measurement differs from the runs as configured, such as `folds-3` (`measured.altered`).
 
     A size counts the images and captions of all folds, and the folds. If no captions are ranked, it has no captions,
-    and the largest number of images or queries that a metric is drawn over.
+    and the largest number of images or queries of a metric.
     """
 
     systems: tuple[System, ...]
@@ -251,8 +256,8 @@ def compare(
         samples = {key: _samples(systems, trained, split, key.metric) for key in keys[split]}
         notes = [*notes, *_uneven(systems, samples, split)]
         if found := _lines(samples):
-            drawn = max(len(units) for line in found for units, _, _ in first.terms(line.metric))
-            sizes[split] = Size(len(first.images) or drawn, first.num_captions, folds)
+            images = len(first.images) or max(line.units for line in found)
+            sizes[split] = Size(images, first.num_captions, folds)
             lines[split] = found
     if not lines:
         raise InputError("tasks: no metric has a query in all runs")
@@ -331,18 +336,25 @@ def _lines(samples: Mapping[MetricKey, Sequence[Sequence[Sample]]]) -> tuple[Met
         drawn = list(itertools.islice(results, len(each) - 1))
         differences = tuple(Difference(one.estimate, *one.interval(LEVEL)) for one in drawn)
         values = tuple(sum(sample.value() for sample in system) for system in each)
-        lines.append(MetricDifferences(key=key, values=values, differences=differences))
+        units = min(int((sample.queries.sum(1) > 0).sum()) for system in each for sample in system)
+        lines.append(MetricDifferences(key=key, values=values, differences=differences, units=units))
     return tuple(lines)
 
 
-def method(comparison: Comparison) -> list[str]:
-    """The method of the intervals and their limits, in sentences."""
+def units_text(lines: Sequence[MetricDifferences]) -> str:
+    """The numbers of images or queries of some metrics: `57`, or `8 to 57`."""
+    numbers = sorted({line.units for line in lines})
+    return f"{numbers[0]:,}" + (f" to {numbers[-1]:,}" if len(numbers) > 1 else "")
+
+
+def method(comparison: Comparison, labels: bool = False) -> list[str]:
+    """The method of the intervals and their limits, in sentences. Metrics have their names, or `labels` for readers."""
     number, folds = len(comparison.systems[0].seeds), comparison.systems[0].folds
     sizes = comparison.sizes.values()
     images = " and ".join(
-        f"{count(size.images, 'image') if size.captions else f'{size.images:,} images or queries'} of {split}"
+        f"{count(size.images, 'image') if size.captions else f'{units_text(lines)} images or queries'} of {split}"
         + (f" in {size.folds} folds" if size.folds > 1 else "")
-        for split, size in comparison.sizes.items()
+        for (split, size), lines in zip(comparison.sizes.items(), comparison.lines.values(), strict=True)
     )
     seeds = {system.seeds for system in comparison.systems}
     over = f"the {images}" + (" with their captions" if all(size.captions for size in sizes) else "")
@@ -358,12 +370,27 @@ def method(comparison: Comparison) -> list[str]:
         ranked = any(size.folds > 1 and size.captions for size in sizes)
         candidates = ", and each query ranks only the images or captions of its own fold" if ranked else ""
         sentences.append(f"Metrics are means over folds{candidates}.")
-    if any(size.images < FEW_IMAGES for size in sizes):
+    if few := _few(comparison, labels):
         sentences.append(
-            f"Fewer than {FEW_IMAGES} images are too few for them: they are too narrow, and may exclude zero by chance."
+            f"Fewer than {FEW_IMAGES} images or queries are too few for them: the intervals of {few} are too narrow, "
+            "and may exclude zero by chance."
         )
     sentences.append(
         "They are not corrected for multiple comparisons: if nothing differs, about one in twenty excludes zero by "
         "chance."
     )
     return sentences
+
+
+def _few(comparison: Comparison, labels: bool) -> str:
+    """The metrics of fewer than `FEW_IMAGES` images or queries, each with its number; empty if there are none."""
+    every = [(split, line) for split, lines in comparison.lines.items() for line in lines]
+    few = [(split, line) for split, line in every if line.units < FEW_IMAGES]
+    if few and len(few) == len(every):
+        return f"all rows (n = {units_text([line for _, line in few])})"
+    names = [
+        (f"{split}, " if len(comparison.lines) > 1 else "")
+        + f"{line.metric.label if labels else line.metric.name} (n = {line.units})"
+        for split, line in few
+    ]
+    return "; ".join(names)

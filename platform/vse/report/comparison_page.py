@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from vse.report.comparison import ABSENT, Comparison, Difference, MetricDifferences, method
+from vse.report.comparison import ABSENT, Comparison, Difference, MetricDifferences, method, units_text
 from vse.report.files import csv_text
 from vse.report.measured import grouped
 from vse.report.page import Provenance, render, signed
@@ -67,7 +67,7 @@ def comparison_page(comparison: Comparison, figures: Mapping[str, bytes], made_w
             for key, values in partial.items()
         },
         notes=comparison.notes,
-        method=method(comparison),
+        method=method(comparison, labels=True),
         figures=[
             (inline(svg, f"split-{k}"), _caption(comparison, split)) for k, (split, svg) in enumerate(figures.items())
         ],
@@ -87,12 +87,12 @@ def _row(line: MetricDifferences) -> dict[str, Any]:
     differences = [
         {"estimate": each.estimate, "excludes_zero": each.clear, "bounds": _bounds(each)} for each in line.differences
     ]
-    return {"values": line.values, "differences": differences}
+    return {"values": line.values, "differences": differences, "units": line.units}
 
 
 def _size(comparison: Comparison, split: str) -> str:
     size = comparison.sizes[split]
-    return size_text(size) if size.captions else f"{size.images:,} images or queries"
+    return size_text(size) if size.captions else f"{units_text(comparison.lines[split])} images or queries"
 
 
 def _headline(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -141,12 +141,13 @@ def terminal_lines(comparison: Comparison) -> Iterator[str]:
     if partial:
         yield f"  and {len(partial)} keys of components that not every system has: see the page, or comparison.json"
     for split, lines in comparison.lines.items():
-        yield f"{split}: {_size(comparison, split)}; percent"
-        rows = [("", "1", *(text for mark in number[1:] for text in (mark, f"{mark} − 1")))]
+        yield f"{split}: {_size(comparison, split)}; percent; n: images or queries with an outcome"
+        rows = [("", "n", "1", *(text for mark in number[1:] for text in (mark, f"{mark} − 1")))]
         for line in lines:
             others = zip(line.values[1:], line.differences, strict=True)
             cells = ((f"{value:.1f}", f"{signed(each.estimate)} {_bounds(each)}") for value, each in others)
-            rows.append((line.metric.name, f"{line.values[0]:.1f}", *(text for pair in cells for text in pair)))
+            head = (line.metric.name, f"{line.units:,}", f"{line.values[0]:.1f}")
+            rows.append((*head, *(text for pair in cells for text in pair)))
         yield from _aligned(rows)
     yield from method(comparison)
 
@@ -162,7 +163,7 @@ def _aligned(rows: Sequence[Sequence[str]], left: bool = False) -> Iterator[str]
 
 
 def to_csv(comparison: Comparison) -> str:
-    """One line for each metric and system."""
+    """One line for each metric and system; `units` are the images or queries that the interval is drawn over."""
     rows = []
     for split, lines in comparison.lines.items():
         for line in lines:
@@ -176,9 +177,10 @@ def to_csv(comparison: Comparison) -> str:
                     runs,
                     len(system.seeds),
                     comparison.sizes[split].images,
+                    line.units,
                 ]
                 rows.append([*head, line.values[place], *bounds])
-    head = ["metric", "system", "runs", "seeds", "images", "value", "difference", "low", "high"]
+    head = ["metric", "system", "runs", "seeds", "images", "units", "value", "difference", "low", "high"]
     return csv_text(head, rows)
 
 
@@ -187,7 +189,11 @@ def to_data(comparison: Comparison) -> dict[str, Any]:
     splits = {}
     for split, size in comparison.sizes.items():
         metrics = {
-            line.metric.name: {"values": list(line.values), "differences": [asdict(each) for each in line.differences]}
+            line.metric.name: {
+                "units": line.units,
+                "values": list(line.values),
+                "differences": [asdict(each) for each in line.differences],
+            }
             for line in comparison.lines[split]
         }
         splits[split] = {**asdict(size), "metrics": metrics}

@@ -238,5 +238,4 @@ def test_it_says_what_intervals_come_from_and_what_they_leave_out():
     assert "folds" not in one + several
     single = replace(made_up(2), sizes={"test": Size(1, 5)})
     assert "over the 1 image of test with their captions;" in method(single)[0]
-    few = replace(made_up(2), sizes={"test": Size(3, 15)})
-    assert ["too few" in " ".join(method(each)) for each in (made_up(2), few)] == [False, True]
+    assert "too few" not in one + several
