@@ -376,8 +376,8 @@ def method(comparison: Comparison, labels: bool = False) -> list[str]:
             "and may exclude zero by chance."
         )
     sentences.append(
-        "They are not corrected for multiple comparisons: if nothing differs, about one in twenty excludes zero by "
-        "chance."
+        "Intervals are not corrected for multiple comparisons: if nothing differs, about one in twenty excludes zero "
+        "by chance."
     )
     return sentences
 
