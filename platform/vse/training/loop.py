@@ -47,7 +47,8 @@ def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str
     if numbers.get("val/t2i/r10", 0.0) < _BY_CHANCE * numbers.get("val/t2i/r1", 0.0):
         return ""
     lower = f"an optim.lr below {config.optim.lr:g}"
-    warmup = getattr(config.objective, "warmup", None)
+    mined = getattr(config.objective, "hinge", "") == "hardest"  # without it there is nothing to warm up for
+    warmup = getattr(config.objective, "warmup", None) if mined else None
     if warmup is None:
         advice = f"try {lower}"
     elif warmup == 0:
