@@ -16,8 +16,7 @@ _LETTERS = 32  # of a title in a line as wide as a picture
 
 @dataclass(frozen=True, eq=False)
 class DrawnMap:
-    """A map with its picture. `boxes` are drawn in green; `title` stands above; each of its
-    lines is wrapped to two at most."""
+    """A map with its picture. `boxes` are drawn in green. `title` stands above, each of its lines in two at most."""
 
     picture: PIL.Image.Image
     relevance: Float[np.ndarray, "rows columns"]

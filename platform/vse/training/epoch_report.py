@@ -7,11 +7,15 @@ from vse.objectives.objective import Objective
 from vse.training.config import RunConfig, epochs_of
 
 
+def mines_hardest(config: RunConfig) -> bool:
+    """Whether the loss takes the hardest negative of a positive, before which a warm-up can sum over all."""
+    objective = config.objective
+    return getattr(objective, "hinge", "") == "hardest" and getattr(objective, "match", "hinge") == "hinge"
+
+
 def warmup_epochs(config: RunConfig) -> int:
     """How many epochs train with the sum before the hardest negative; 0 where the whole training has one loss."""
-    objective = config.objective
-    mined = getattr(objective, "hinge", "") == "hardest" and getattr(objective, "match", "hinge") == "hinge"
-    return int(getattr(objective, "warmup", 0)) if mined else 0
+    return int(getattr(config.objective, "warmup", 0)) if mines_hardest(config) else 0
 
 
 def kept_in_warmup(config: RunConfig, best: int) -> str:

@@ -22,6 +22,7 @@ from vse.training.checkpoint import Checkpoints, Progress
 from vse.training.code import this_code
 from vse.training.collectives import add_up, together, told_by_first, world
 from vse.training.config import RunConfig
+from vse.training.epoch_report import mines_hardest
 from vse.training.step import Stepper, learning_rate
 from vse.training.tuning import Tuner
 
@@ -47,8 +48,7 @@ def collapse(config: RunConfig, numbers: Mapping[str, float], epoch: int) -> str
     if numbers.get("val/t2i/r10", 0.0) < _BY_CHANCE * numbers.get("val/t2i/r1", 0.0):
         return ""
     lower = f"an optim.lr below {config.optim.lr:g}"
-    mined = getattr(config.objective, "hinge", "") == "hardest"  # without it there is nothing to warm up for
-    warmup = getattr(config.objective, "warmup", None) if mined else None
+    warmup = getattr(config.objective, "warmup", None) if mines_hardest(config) else None
     if warmup is None:
         advice = f"try {lower}"
     elif warmup == 0:
