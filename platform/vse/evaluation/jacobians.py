@@ -57,6 +57,11 @@ class OccurrenceTexts:
     caption: Int[np.ndarray, " rows"]
     token: Int[np.ndarray, " rows"]
 
+    def unknown(self, caption: int) -> frozenset[int]:
+        """Positions of a caption's words that the vocabulary lacks, as they are and as lemmas; they share a vector."""
+        own, known = self.caption == caption, self.word != UNKNOWN
+        return frozenset(self.token[own & ~known].tolist()) - frozenset(self.token[own & known].tolist())
+
 
 class _Rows:
     """Rows of the words of one caption, added to those of the captions before it."""

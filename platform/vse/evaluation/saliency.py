@@ -68,6 +68,7 @@ class Saliency:
         image: Saliency of each pixel of the resized picture, or of each cell of a map; None if it was not asked for.
         seen: Pixels that the backbone sees; every cell of a map.
         level: `pixels` or `features`.
+        unknown: Positions of the words that the family's vocabulary lacks.
     """
 
     score: float
@@ -76,6 +77,7 @@ class Saliency:
     image: Float[np.ndarray, "rows columns"] | None = None
     seen: Bool[np.ndarray, "rows columns"] | None = None
     level: str = "pixels"
+    unknown: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +132,7 @@ class SaliencyReader:
             number: np.linalg.norm(transform.spread(gradient.double().cpu().numpy(), *picture.size), axis=-1)
             for number, gradient in result.image.items()
         }
-        return _saliencies(texts, result, images, seen, "pixels")
+        return self._saliencies(texts, result, images, seen, "pixels")
 
     def of_features(
         self, features: Float[np.ndarray, "*shape"], texts: OccurrenceTexts, of_image: Sequence[int]
@@ -158,24 +160,26 @@ class SaliencyReader:
             for number, gradient in result.image.items()
         }
         seen = np.ones((rows, regions // rows), dtype=bool)
-        return _saliencies(texts, result, images, seen, "features")
+        return self._saliencies(texts, result, images, seen, "features")
 
-
-def _saliencies(
-    texts: OccurrenceTexts,
-    result: Jacobians,
-    images: Mapping[int, Float[np.ndarray, "rows columns"]],
-    seen: Bool[np.ndarray, "rows columns"],
-    level: str,
-) -> list[Saliency]:
-    return [
-        Saliency(
-            score=float(result.scores[number]),
-            words=words,
-            shares=None if result.words is None else normalized_to_sum(result.words[number]),
-            image=normalized_to_maximum(images[number]) if number in images else None,
-            seen=seen if number in images else None,
-            level=level,
-        )
-        for number, words in enumerate(texts.tokens)
-    ]
+    def _saliencies(
+        self,
+        texts: OccurrenceTexts,
+        result: Jacobians,
+        images: Mapping[int, Float[np.ndarray, "rows columns"]],
+        seen: Bool[np.ndarray, "rows columns"],
+        level: str,
+    ) -> list[Saliency]:
+        return [
+            Saliency(
+                score=float(result.scores[number]),
+                words=words,
+                shares=None if result.words is None else normalized_to_sum(result.words[number]),
+                image=normalized_to_maximum(images[number]) if number in images else None,
+                seen=seen if number in images else None,
+                level=level,
+                # word states of a text encoder do not depend on the vocabulary
+                unknown=frozenset() if self.family.inputs.states else texts.unknown(number),
+            )
+            for number, words in enumerate(texts.tokens)
+        ]

@@ -142,13 +142,15 @@ def _row(
 
 
 def _words(pen: ImageDraw.ImageDraw, place: tuple[int, int], saliency: Saliency, changed: Sequence[int]) -> int:
-    """Draw the words, shaded by their shares with these below; returns the bottom."""
+    """Draw the words, shaded by their shares with these below, and mark those unknown; returns the bottom."""
     (left, y), x = place, place[0]
     font, small = _font(_WORD), _font(_VALUE)
     shares = saliency.shares
     most = max(shares.max(initial=0.0), 1e-12) if shares is not None else 1.0
     for position, word in enumerate(saliency.words):
         value = "" if shares is None else f"{shares[position]:.3f}".removeprefix("0")
+        if value and position in saliency.unknown:
+            value += " unknown"
         width = int(max(font.getlength(word), small.getlength(value))) + 8
         if x + width > WIDTH - _MARGIN and x > left:
             x, y = left, y + 42

@@ -1,6 +1,7 @@
 """Normalisations, the alignment of captions with adversaries, and pixels through a linear backbone in closed form."""
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from vse.evaluation.saliency_pictures import SaliencyBlock, SaliencyRow, draw_sa
 from vse.features.backbone import Network, Normalisation
 from vse.features.forward import Forward
 from vse.features.transforms import Transform
+from vse.text.components import Components, Object
 from vse.text.vocabulary import SPECIAL, Vocabulary
 
 DATA = synthetic(seed=5, images=3)
@@ -176,6 +178,27 @@ def test_features_of_a_map_and_of_a_vector(name: str) -> None:
         assert answers[0].image is not None
         assert answers[0].image.shape == (1, 6)  # six regions are no square
         assert answers[0].image.max() == 1
+
+
+def test_words_that_the_vocabulary_lacks_are_marked() -> None:
+    texts = occurrence_texts(["wa dogs wb dogs", "wa wb"], VOCABULARY, None)
+    family = make_family("vsepp", DATA.context, double=False).eval()
+    features = DATA.examples.features[family.inputs.image][0].astype(np.float16)
+    answers = SaliencyReader(family, {}).of_features(features, texts, [])
+    assert [answer.unknown for answer in answers] == [{1, 3}, set()]
+    block = SaliencyBlock(None, "image 1", [SaliencyRow("caption", answers[:1])])
+    known = SaliencyBlock(None, "image 1", [SaliencyRow("caption", [replace(answers[0], unknown=frozenset())])])
+    assert draw_saliency([block], ["run"]) != draw_saliency([known], ["run"])
+
+
+def test_a_word_with_a_known_lemma_is_not_unknown() -> None:
+    texts = occurrence_texts(["wa dogs"], Vocabulary(("wa", "dog"), (1, 1)), Lemma())
+    assert texts.unknown(0) == set()
+
+
+class Lemma:
+    def components(self, text: str) -> Components:
+        return Components((Object("dog", 1),), (), ())
 
 
 class NoComponents:

@@ -320,7 +320,8 @@ def note_of(level: str) -> str:
         "features": "Heat maps: gradient to the features of regions, not to pixels; divided by its maximum.",
     }[level]
     return (
-        f"{what} Numbers: share of each word in the gradient to the caption's word vectors. Underlined: changed words."
+        f"{what} Numbers: share of each word in the gradient to the caption's word vectors; unknown: not in the "
+        "vocabulary. Underlined: changed words."
     )
 
 
