@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 import PIL.features
 
-from vse.data.places import AddressError, LinkError, below, spellings
+from vse.data.places import AddressError, LinkError, as_path, below, spellings
 from vse.errors import InputError
 from vse.storage import user_files as named_files
 from vse.storage.object_store import ObjectStore
@@ -235,7 +235,7 @@ def _walk(root: str) -> Iterator[str]:
     if named_files.is_remote(root):
         yield from (name for name, _ in ObjectStore.open(root).walk())
         return
-    base = unquote(urlsplit(root).path) if root.startswith("file://") else root
+    base = as_path(root)
     for folder, _, names in os.walk(base):
         below_base = os.path.relpath(folder, base)
         yield from (name if below_base == "." else f"{below_base}/{name}" for name in names)
@@ -249,8 +249,7 @@ def _kept(root: str) -> ImageFiles | None:
 
 def _steps(uri: str) -> list[str]:
     """The parts of a path with slashes or backslashes; empty for other addresses and for paths that go upwards."""
-    if uri.startswith("file://"):
-        uri = unquote(urlsplit(uri).path)
+    uri = as_path(uri)
     steps = [step for step in uri.replace("\\", "/").split("/") if step not in ("", ".")]
     return [] if "://" in uri or uri.startswith("scene:") or ".." in steps else steps
 
@@ -300,13 +299,9 @@ def picture_files(root: str, key: str) -> tuple[list[str], str]:
     Raises:
         InputError: there is no such folder, or no picture file in it.
     """
-    if named_files.is_remote(root):
-        paths = [name for name, _ in ObjectStore.open(root).walk()]
-    elif Path(root).is_dir():
-        paths = [str((Path(folder) / name).relative_to(root)) for folder, _, names in os.walk(root) for name in names]
-    else:
+    if not named_files.is_remote(root) and not Path(root).is_dir():
         raise InputError(f"{key}={root}: no such folder")
-    shown = sorted(path for path in paths if not _is_hidden(path))
+    shown = sorted(path for path in _walk(root) if not _is_hidden(path))
     files = [path for path in shown if path.lower().endswith(ENDINGS)]
     others = _counted(os.path.splitext(path)[1].lower() for path in shown if not path.lower().endswith(ENDINGS))
     if not files:

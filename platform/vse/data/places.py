@@ -57,11 +57,10 @@ def below(root: str, uri: str) -> str:
     folders = (root, *(root.others if isinstance(root, Root) else ()))
     if uri.startswith("s3://") or (root.startswith("s3://") and not os.path.isabs(uri)):
         return _remote_of(folders, uri)
-    if uri.startswith("file://"):
-        uri = unquote(urlsplit(uri).path)
+    uri = as_path(uri)
     if not root:
         return uri
-    bases = [os.path.abspath(_path(folder)) for folder in folders if not folder.startswith("s3://")]
+    bases = [os.path.abspath(as_path(folder)) for folder in folders if not folder.startswith("s3://")]
     place = os.path.normpath(uri if os.path.isabs(uri) else os.path.join(bases[0], os.path.normpath(uri)))
     if not any(_inside(base, place) for base in bases):
         raise AddressError(f"{uri}: leaves its root {root}; image paths must stay below it")
@@ -79,8 +78,9 @@ def below(root: str, uri: str) -> str:
     return place
 
 
-def _path(folder: str) -> str:
-    return unquote(urlsplit(folder).path) if folder.startswith("file://") else folder
+def as_path(address: str) -> str:
+    """The path that a file:// address names; other addresses unchanged."""
+    return unquote(urlsplit(address).path) if address.startswith("file://") else address
 
 
 def spellings(root: str, uri: str) -> Iterator[str]:
