@@ -2,7 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,8 +20,7 @@ from vse.storage.parallel_reads import read_each
 
 ANNOTATIONS, SENTENCES = "Annotations", "Sentences"
 _IMAGES = ("flickr30k-images", "images")
-_OPEN = re.compile(r"\[/EN#(\d+)/(\S+) ")
-_MARK = re.compile(r"\[/EN#\d+/\S+ ([^\[\]]*)\]")
+_MARK = re.compile(r"\[/EN#(\d+)/(\S+) ([^\[\]]*)\]")  # entity, its types, phrase
 _NOT_VISUAL = "0"
 
 Sides = tuple[float, float, float, float]
@@ -46,22 +45,13 @@ def parse_sentence(line: str, where: str) -> tuple[str, list[Phrase]]:
     Raises:
         InputError: A bracket is not closed, or is no such markup.
     """
-    phrases = [
-        Phrase(mark[0][len(head[0]) : -1].strip(), head[1], tuple(head[2].split("/"))) for mark, head in _marks(line)
-    ]
-    text = _MARK.sub(r"\1", line)
+    phrases = [Phrase(mark[3].strip(), mark[1], tuple(mark[2].split("/"))) for mark in _MARK.finditer(line)]
+    text = _MARK.sub(r"\3", line)
     if "/EN#" in text:
         raise InputError(f"{where}: expected phrases as [/EN#id/type phrase], got {line.strip()!r:.80}")
     if empty := next((phrase for phrase in phrases if not phrase.text), None):
         raise InputError(f"{where}: the phrase of entity {empty.entity} is empty")
     return " ".join(text.split()), phrases
-
-
-def _marks(line: str) -> Iterator[tuple[re.Match[str], re.Match[str]]]:
-    for mark in _MARK.finditer(line):
-        head = _OPEN.match(mark[0])
-        assert head is not None, mark[0]
-        yield mark, head
 
 
 def parse_annotations(data: bytes, where: str) -> dict[str, tuple[Sides, ...]]:
