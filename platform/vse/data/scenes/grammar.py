@@ -67,13 +67,11 @@ def _meaning(scene: Scene, clear: list[tuple[int, str, int]], draw: Draw) -> Mea
     if not others:
         return _checked(scene, draw, [a, b], [first])
     second = _relation(draw, others)
-    if shape == "chain":
-        return _checked(scene, draw, [a, b, second[2]], [first, second])
-    if shape == "relative":
-        return _checked(scene, draw, [a, b, second[2]], [first, second])
     if shape == "clauses":
         return _checked(scene, draw, [a, b, second[0], second[2]], [first, second])
-    return _checked(scene, draw, [a, second[0], b], [first, second])
+    if shape == "shared":
+        return _checked(scene, draw, [a, second[0], b], [first, second])
+    return _checked(scene, draw, [a, b, second[2]], [first, second])
 
 
 def _relation(draw: Draw, options: list[tuple[int, str, int]]) -> tuple[int, str, int]:

@@ -97,7 +97,8 @@ def _sprite(
         shading = 108 - 24 * np.arange(body.shape[1], dtype=np.int32) // body.shape[1]
         paint = np.clip(paint * shading[None, :, None] // 100, 0, 255)
     whole = np.maximum(np.maximum(body, dark), light)
-    grown = np.maximum.reduce([_shifted(whole, dx, dy) for dx, dy in ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))])
+    # the border is empty, so that nothing comes in at the other side
+    grown = np.maximum.reduce([whole, *(np.roll(whole, step, axis) for step in (1, -1) for axis in (0, 1))])
     colours = np.broadcast_to(np.array(_OUTLINES[style], dtype=np.int32), (*whole.shape, 3))
     for mask, layer in ((body, paint), (light, np.array(_LIGHT)), (dark, np.array(_DARK))):
         colours = (colours * (255 - mask[:, :, None]) + layer * mask[:, :, None]) // 255
@@ -117,15 +118,6 @@ def _pattern(pattern: str, shape: tuple[int, int], style: str, unit: int) -> np.
     if pattern == "checkered":
         return ((x // 4) + (y // 4)) % 2 == 0
     return np.zeros(shape, dtype=bool)
-
-
-def _shifted(mask: np.ndarray, dx: int, dy: int) -> np.ndarray:
-    out = np.zeros_like(mask)
-    h, w = mask.shape
-    out[max(dy, 0) : h + min(dy, 0), max(dx, 0) : w + min(dx, 0)] = mask[
-        max(-dy, 0) : h + min(-dy, 0), max(-dx, 0) : w + min(-dx, 0)
-    ]
-    return out
 
 
 def _paint(
