@@ -17,8 +17,7 @@ class Ragged:
     def of(cls, rows: Iterable[Sequence[int] | Sequence[Sequence[int]]], width: int | None = None) -> "Ragged":
         """From Python rows of integers, or of tuples of `width` integers."""
         rows = list(rows)
-        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        offsets[1:] = np.cumsum([len(row) for row in rows])
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         flat = [item for row in rows for item in row]
         shape = (len(flat),) if width is None else (len(flat), width)
         return cls(np.array(flat, dtype=np.int64).reshape(shape), offsets)

@@ -164,9 +164,7 @@ class HuggingFace(Source):
                 f"{where}: column {columns.image!r} holds {kind}; expected images, as bytes or as datasets.Image"
             )
         id_column = "" if config.id_column == ROW and ROW not in schema.names else config.id_column
-        has_path = _is_text(kind) or (
-            pa.types.is_struct(kind) and "path" in [kind.field(k).name for k in range(kind.num_fields)]
-        )
+        has_path = _is_text(kind) or (pa.types.is_struct(kind) and "path" in kind.names)
         if id_column == columns.image and not has_path:
             raise InputError(f"data.id_column={id_column}: {where} has no paths in this column; name another one")
         path = columns.image if has_path else ""
@@ -311,8 +309,6 @@ def _downloaded(name: str, subset: str) -> tuple[str, list[str]]:
             f"data.hub={name}: cannot be loaded ({reason}); HF_HUB_OFFLINE=1 reads the cache alone"
         ) from None
     files = [each["filename"] for split in loaded.values() for each in split.cache_files]
-    root = os.path.dirname(files[0])
-    if any(os.path.dirname(file) != root for file in files):
-        root = os.path.commonpath(files)
+    root = os.path.commonpath([os.path.dirname(file) for file in files])
     notice(f"data.hub={name}: reading {len(files)} files of {root}")
     return root, [os.path.relpath(file, root) for file in files]

@@ -42,8 +42,7 @@ def bags_of(texts: Sequence[str], row: Mapping[str, int]) -> Bags:
     """Rows of the words of each text, in order; words that have no row are left out."""
     rows = [[row[word] for word in words(text) if word in row] for text in texts]
     flat = np.array([k for caption in rows for k in caption], dtype=np.int64)
-    starts = np.concatenate([[0], np.cumsum([len(caption) for caption in rows], dtype=np.int64)]).astype(np.int64)
-    return Bags(flat, starts)
+    return Bags(flat, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
 def mean_vectors(bags: Bags, vectors: Float[np.ndarray, "words dim"]) -> Float[np.ndarray, "captions dim"]:
