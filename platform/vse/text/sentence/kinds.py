@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,96 +39,79 @@ def sentence_fingerprint(config: ComponentConfig, train_texts: Sequence[str], so
     )
 
 
+class _Sentence:
+    """Base of the kinds: holds the configuration."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+
 @register("sentence", "none")
-class NoSentence:
+class NoSentence(_Sentence):
     """No sentence features: families that read tokens or components need none."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """Nothing to set."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
-    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> None:
+    def fit(self, train_texts: Sequence[str], source: TextSource) -> None:
         """None, whatever the captions."""
 
 
 @register("sentence", "encoder")
-class EncoderSentence:
+class EncoderSentence(_Sentence):
     """The pooled vector of the pretrained encoder `text.encoder`; training captions decide nothing."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """The keys are those of `text.encoder`."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
-    def fit(
-        self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None
-    ) -> EncoderSentenceFeatures:
-        """Features that encode each caption. Nothing is fitted.
-
-        Args:
-            train_texts: not read.
-            source: the encoder.
-            scratch: not used.
-        """
+    def fit(self, train_texts: Sequence[str], source: TextSource) -> EncoderSentenceFeatures:
+        """Features that encode each caption by the encoder `source`. Nothing is fitted."""
         assert isinstance(source, TextEncoder), "asked before"
         return EncoderSentenceFeatures(source)
 
 
 @register("sentence", "states")
-class WordStates:
+class WordStates(_Sentence):
     """The states that the pretrained encoder `text.encoder` has at the words, for families that read these."""
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Config(ComponentConfig):
         """The keys are those of `text.encoder`."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
-    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> EncoderWordStates:
-        """Features that encode the words of each caption. Nothing is fitted.
-
-        Args:
-            train_texts: not read.
-            source: the encoder.
-            scratch: not used.
-        """
+    def fit(self, train_texts: Sequence[str], source: TextSource) -> EncoderWordStates:
+        """Features that encode the words of each caption by the encoder `source`. Nothing is fitted."""
         assert isinstance(source, TextEncoder), "asked before"
         return EncoderWordStates(source)
 
 
-class _Fitted:
+class _Fitted(_Sentence):
     """Base of the fitted kinds: words with a vector, and principal components of the training captions' vectors."""
 
-    def _fit(
-        self,
-        config: ComponentConfig,
-        train_texts: Sequence[str],
-        vectors: TextSource,
-        dims: int,
-        scratch: Path | None,
-        power: float = 1.0,
-    ) -> SentenceFeatures:
-        assert isinstance(vectors, WordVectors), "asked before"
-        covered = [word for word, is_found in zip(vectors.words, vectors.found, strict=True) if is_found]
-        rows = vectors.vectors[vectors.found]
-        digits = sentence_fingerprint(config, train_texts, vectors)
-        features = WordSentenceFeatures(tuple(covered), rows, None, power, None, digits)
+    power = 1.0  # of Fisher vectors
+
+    def fit(self, train_texts: Sequence[str], source: TextSource) -> SentenceFeatures:
+        """Vectors of captions, reduced to `dims` principal components of the training captions unless `dims` is 0.
+
+        Raises InputError if the word vectors contain no word of the captions, or there are too few captions for
+        components.
+        """
+        assert isinstance(source, WordVectors), "asked before"
+        covered = [word for word, is_found in zip(source.words, source.found, strict=True) if is_found]
+        rows = source.vectors[source.found]
+        digits = sentence_fingerprint(self.config, train_texts, source)
+        features = WordSentenceFeatures(tuple(covered), rows, None, self.power, None, digits)
         counts = np.bincount(features.bags(train_texts).rows, minlength=len(covered))
         if not counts.any():
             raise InputError("text.sentence: the word vectors contain no word of the training captions")
         features = replace(features, mixture=self._mixture(rows[counts > 0], counts[counts > 0].astype(np.float64)))
-        if not dims:
+        if not self.config.dims:
             return features
         bags = features.bags(train_texts)
         if len(bags) < 2:
             raise InputError("text.sentence.dims: components need two training captions; 0 leaves vectors as they are")
-        return replace(features, pca=fit_pca(lambda: features.blocks(bags), dims, scratch))
+        return replace(features, pca=fit_pca(lambda: features.blocks(bags), self.config.dims))
 
     def _mixture(self, rows: np.ndarray, counts: np.ndarray) -> Mixture | None:
         return None
@@ -144,22 +126,6 @@ class Mean(_Fitted):
         """The papers reduce no means."""
 
         dims: int = knob(0, "principal components kept; 0: the mean itself, as published", low=0)
-
-    def __init__(self, config: Config) -> None:
-        self.config = config
-
-    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> SentenceFeatures:
-        """Mean vectors, reduced to `dims` principal components of the training captions unless `dims` is 0.
-
-        Args:
-            train_texts: the training captions, to which the components are fitted.
-            source: word vectors.
-            scratch: local folder for rows while components are fitted; None: the temporary folder.
-
-        Raises:
-            InputError: the word vectors contain no word of the captions, or there are too few captions for components.
-        """
-        return self._fit(self.config, train_texts, source, self.config.dims, scratch)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,14 +151,13 @@ class FisherConfig(ComponentConfig):
 
 
 class _Fisher(_Fitted):
+    """Kinds with a mixture, fitted by EM over the words of the training captions."""
+
     kind: ClassVar[Kind]
 
     def __init__(self, config: FisherConfig) -> None:
-        self.config = config
-
-    def fit(self, train_texts: Sequence[str], source: TextSource, scratch: Path | None = None) -> SentenceFeatures:
-        """EM over the words of the training captions, then components of the captions' Fisher vectors."""
-        return self._fit(self.config, train_texts, source, self.config.dims, scratch, self.config.power)
+        super().__init__(config)
+        self.power = config.power
 
     def _mixture(self, rows: np.ndarray, counts: np.ndarray) -> Mixture:
         c = self.config

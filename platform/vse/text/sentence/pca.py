@@ -32,13 +32,12 @@ class PCA:
         return (rows - self.mean).astype(np.float32) @ self.components.T
 
 
-def fit_pca(blocks: Blocks, dims: int, scratch: Path | None = None) -> PCA:
+def fit_pca(blocks: Blocks, dims: int) -> PCA:
     """Fit principal components to rows that are read in blocks.
 
     Args:
         blocks: called several times; yields all rows each time, as arrays of shape (n, columns).
         dims: number of components; at most rows - 1 are kept, and none without variance.
-        scratch: local folder for the rows if they are fewer than the columns; by default the temporary folder.
 
     Returns:
         The components in order of falling variance.
@@ -47,7 +46,7 @@ def fit_pca(blocks: Blocks, dims: int, scratch: Path | None = None) -> PCA:
     assert num_rows > 1, "components need two rows"
     most = min(dims, num_rows - 1, len(mean))
     fit = _by_rows if num_rows <= len(mean) else _by_columns
-    values, components = fit(blocks, mean, num_rows, most, scratch)
+    values, components = fit(blocks, mean, num_rows, most)
     kept = values > _NOTHING * values[0] if values[0] > 0 else np.arange(len(values)) < 1
     components = components[kept]
     sign = np.sign(components[np.arange(len(components)), np.abs(components).argmax(axis=1)])
@@ -72,9 +71,7 @@ def _largest(matrix: torch.Tensor, most: int) -> tuple[np.ndarray, torch.Tensor]
     return values.flip(0)[:most].double().numpy(), vectors.T.flip(0)[:most]
 
 
-def _by_columns(
-    blocks: Blocks, mean: np.ndarray, num_rows: int, most: int, scratch: Path | None
-) -> tuple[np.ndarray, np.ndarray]:
+def _by_columns(blocks: Blocks, mean: np.ndarray, num_rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     precision = torch.float64 if len(mean) <= _IN_DOUBLE else torch.float32
     covariance = torch.zeros(len(mean), len(mean), dtype=precision)
     for block in blocks():
@@ -84,10 +81,8 @@ def _by_columns(
     return values, vectors.float().contiguous().numpy()
 
 
-def _by_rows(
-    blocks: Blocks, mean: np.ndarray, num_rows: int, most: int, scratch: Path | None
-) -> tuple[np.ndarray, np.ndarray]:
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="pca-") as folder:
+def _by_rows(blocks: Blocks, mean: np.ndarray, num_rows: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+    with tempfile.TemporaryDirectory(prefix="pca-") as folder:
         shape = (num_rows, len(mean))
         rows = np.lib.format.open_memmap(Path(folder, "rows.npy"), "w+", dtype=np.float32, shape=shape)
         at = 0

@@ -1,5 +1,7 @@
 """Principal components in blocks against the singular values of the whole matrix, both ways round."""
 
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -20,8 +22,9 @@ def matrix(rows, columns):
 @pytest.mark.parametrize("size", [1, 5, 100])
 def test_equals_the_singular_value_decomposition(tmp_path, monkeypatch, rows, columns, size):
     monkeypatch.setattr(pca, "_ROWS", 4)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     x = matrix(rows, columns)
-    found = fit_pca(in_blocks(x, size), 6000, tmp_path)
+    found = fit_pca(in_blocks(x, size), 6000)
     _, values, vectors = np.linalg.svd(x.astype(np.float64) - x.mean(0, dtype=np.float64), full_matrices=False)
     k = min(rows - 1, columns)
     assert found.components.shape == (k, columns)
