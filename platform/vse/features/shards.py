@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vse.errors import DamagedError, InputError
-from vse.storage.files import sha256_of
+from vse.storage.files import entry_of, sha256_of
 from vse.storage.folder import Folder
 from vse.storage.parallel_reads import read_each
 from vse.storage.parquet import parquet_bytes
@@ -107,7 +107,7 @@ def write_shard(
     file, entry = None, {}
     if len(ids):
         data = _parquet(ids, rows)
-        file, entry = f"{name}.parquet", {"bytes": len(data), "sha256": sha256_of(data)}
+        file, entry = f"{name}.parquet", entry_of(data)
         folder.write_bytes(file, data)
     receipt = Receipt(name, tuple(ids), tuple((i, r) for i, r in rejects), file, entry)
     content = {"ids": list(receipt.ids), "rejects": [list(r) for r in receipt.rejects], "file": file, "entry": entry}

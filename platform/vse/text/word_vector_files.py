@@ -9,6 +9,7 @@ import codecs
 import contextlib
 import gzip
 import io
+import re
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator, Mapping
@@ -229,10 +230,7 @@ def _looks_binary(body: bytes, dim: int) -> bool:
 
 def _squeezed(line: bytes) -> bytes:
     """A line without its end, one space between fields whatever stood there."""
-    line = line.rstrip(b" \t\r\n").replace(b"\t", b" ")
-    while b"  " in line:
-        line = line.replace(b"  ", b" ")
-    return line
+    return re.sub(rb"[ \t]+", b" ", line.rstrip(b" \t\r\n"))
 
 
 def _binary(path: str, stream: io.BufferedReader, kept: RowCollector, count: int | None) -> Rows:

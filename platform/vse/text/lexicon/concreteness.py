@@ -196,6 +196,8 @@ def agreement(one: Concreteness, other: Concreteness, words: Iterable[str] | Non
         words: how many; spearman: rank correlation; same: share with the same verdict; kappa: Cohen's, beyond chance;
         only_first and only_second: shares that one alone calls concrete. NaN if it is not defined.
     """
+    from scipy.stats import rankdata
+
     shared = set(one.scores) & set(other.scores)
     names = sorted(shared if words is None else shared & {word.lower() for word in words})
     if not names:
@@ -203,7 +205,7 @@ def agreement(one: Concreteness, other: Concreteness, words: Iterable[str] | Non
     first, second = (np.array([each.is_concrete(name) for name in names]) for each in (one, other))
     same = float((first == second).mean())
     chance = float(first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean()))
-    ranks = np.stack([_ranks(np.array([each.scores[name] for name in names])) for each in (one, other)])
+    ranks = np.stack([rankdata([each.scores[name] for name in names]) for each in (one, other)])
     varied = bool((ranks.std(1) > 0).all())
     return {
         "words": float(len(names)),
@@ -213,10 +215,3 @@ def agreement(one: Concreteness, other: Concreteness, words: Iterable[str] | Non
         "only_first": float((first & ~second).mean()),
         "only_second": float((second & ~first).mean()),
     }
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, ties sharing the mean of theirs."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]
