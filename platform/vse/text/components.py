@@ -184,7 +184,7 @@ class _Reader:
             return min(before)
         predicates = [p for p in self.tree.predicates_of(noun) if self._adjective(p) and not self.negation.denied(p)]
         candidates = [c for c in after if self._adjective(c)] + predicates
-        return min(candidates) if candidates else None
+        return min(candidates, default=None)
 
     def noun_forms(self) -> Iterator[str]:
         """The lemma and the form of every noun of the caption."""
@@ -195,10 +195,7 @@ class _Reader:
     def modifier_forms(self, noun: int) -> Iterator[str]:
         """Form and lemma of all modifiers and predicates of `noun`: several adjectives, modifiers of an adjective
         ("dark blue"), other nouns of a compound."""
-        waiting = [
-            *(child for child in self.tree.below(noun, "amod", "acl", "compound", "flat")),
-            *self.tree.predicates_of(noun),
-        ]
+        waiting = [*self.tree.below(noun, "amod", "acl", "compound", "flat"), *self.tree.predicates_of(noun)]
         while waiting:
             i = waiting.pop()
             if self.parse[i].pos in ("ADJ", "NOUN", "PROPN") or self.tree.role(i) == "amod":

@@ -127,7 +127,7 @@ class Tree:
         """(nominal, preposition tokens) of the prepositional phrases below `i`, first conjuncts only."""
         phrases: list[tuple[int, tuple[int, ...]]] = []
         for child in self.children[i]:
-            if (self.clear and self.role(child) in ("prep", "agent", "case")) or (self.clear and self._next_to(child)):
+            if self.clear and (self.role(child) in ("prep", "agent", "case") or self._next_to(child)):
                 phrases += self._clear_phrases(child, (child,))
             elif not self.clear and self.role(child) in ("nmod", "obl") and not self._is_clause(child):
                 phrases.append((child, self.case(child)))

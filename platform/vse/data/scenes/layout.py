@@ -3,7 +3,7 @@
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -264,17 +264,13 @@ def _rows(draw: Draw, count: int, width: int, height: int) -> tuple[Box, ...]:
 
 
 def _around(boxes: Sequence[Box]) -> Box:
-    return (
-        min(b[0] for b in boxes),
-        min(b[1] for b in boxes),
-        max(b[2] for b in boxes),
-        max(b[3] for b in boxes),
-    )
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
 
 
 def _moved(thing: ObjectGroup, x: int, y: int) -> ObjectGroup:
     boxes = tuple((a + x, b + y, c + x, d + y) for a, b, c, d in thing.boxes)
-    return ObjectGroup(thing.noun, thing.colour, thing.size, thing.pattern, boxes, thing.flipped)
+    return replace(thing, boxes=boxes)
 
 
 def _place(draw: Draw, cluster: _Cluster, placed: Sequence[_Cluster], mode: str) -> _Cluster | None:
