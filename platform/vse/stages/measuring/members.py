@@ -18,7 +18,7 @@ from vse.data.records import Records, Split
 from vse.data.source import SceneGraphs, Truth, source_of, true_pairs
 from vse.errors import InputError
 from vse.evaluation.attacks import UnencodedSet, unknown_word_rate
-from vse.evaluation.codes import Codes, encode_captions, encode_images
+from vse.evaluation.codes import Codes, Encode, encode_captions, encode_images
 from vse.evaluation.component_queries import EncodesComponents
 from vse.evaluation.dropped_parses import DroppedParses
 from vse.evaluation.ensemble import Ensemble, joined, of_model
@@ -41,7 +41,7 @@ from vse.text.components import Components
 from vse.text.parse import Parse
 from vse.text.word_vectors import WordVectors
 from vse.training.config import RunConfig
-from vse.training.examples import Examples, encode_texts
+from vse.training.examples import ComponentSource, Examples, encode_texts
 from vse.training.inputs import Material, Parses, split_examples, training_inputs
 from vse.workspace.layout import Workspace, dataset_name
 
@@ -79,45 +79,49 @@ class Member:
 
     def encode(self, part: Split) -> Codes:
         """Every image and caption of a split or of a part of it."""
-        parses = self.material.parses
-        read = replace(self.material, parses=None if parses is None else self.read(parses))
-        return encode_split(self.trained, read, part)
+        return encode_split(self.trained, replace(self.material, parses=self._of_captions), part)
 
     def encode_texts(self, texts: list[str], workspace: Workspace) -> Encoded:
         """Captions that are no part of the data set, parsed if the family reads components."""
-        inputs, parses = self.trained.family.inputs, None
-        if inputs.components:
-            parses = self.read(self.parse(texts, workspace))
-        sentences = self.material.sentences if inputs.sentence else None
-        return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
+        reads = self.trained.family.inputs.components
+        return self._encode(texts, self.read(self.parse(texts, workspace)) if reads else None)
 
     def encode_captions(self, texts: list[str]) -> Encoded:
         """Captions of the data set."""
-        inputs, parses = self.trained.family.inputs, None
-        if inputs.components:
-            assert self.material.parses is not None, "the family reads components"
-            parses = self.read(self.material.parses)
-        sentences = self.material.sentences if inputs.sentence else None
-        return encode_captions(self.trained.family, encode_texts(texts, self.trained.vocabulary, parses, sentences))
+        return self._encode(texts, self._of_captions)
 
     def encode_phrases(self, texts: list[str], components: list[Components]) -> Encoded:
         """Short texts as captions, or by the family's encoder of components if it has one."""
         family = self.trained.family
-        sentences = self.material.sentences if family.inputs.sentence else None
         stated = StatedComponents(dict(zip(texts, components, strict=True)))
-        encoded = encode_texts(texts, self.trained.vocabulary, stated if family.inputs.components else None, sentences)
-        encode = family.encode_components if isinstance(family, EncodesComponents) else None
-        return encode_captions(family, encoded, encode)
+        return self._encode(texts, stated, family.encode_components if isinstance(family, EncodesComponents) else None)
+
+    def _encode(
+        self, texts: Sequence[str], components: ComponentSource | None, encode: Encode | None = None
+    ) -> Encoded:
+        """Texts with their components, if the family reads any, by its encoder of captions or another one of it."""
+        trained, inputs = self.trained, self.trained.family.inputs
+        sentences = self.material.sentences if inputs.sentence else None
+        read = encode_texts(texts, trained.vocabulary, components if inputs.components else None, sentences)
+        return encode_captions(trained.family, read, encode)
+
+    @property
+    def _of_captions(self) -> Parses | None:
+        """Parses of the data set's captions, as the run reads them at test."""
+        return None if self.material.parses is None else self.read(self.material.parses)
+
+    def parses_of(self, texts: Sequence[str], workspace: Workspace) -> list[Parses]:
+        """What holds the parse of each text: for a caption of the data set its parses, others are parsed."""
+        captions = self.material.parses
+        assert captions is not None, "the task must declare that it reads parses"
+        own_texts = {caption.text for caption in self.material.records.captions}
+        further = [text for text in texts if text not in own_texts]
+        others = self.parse(further, workspace) if further else captions
+        return [captions if text in own_texts else others for text in texts]
 
     def parsed(self, texts: Sequence[str], workspace: Workspace) -> list[tuple[Parse, Components]]:
         """Parses and components of texts: those of the data set's captions, others parsed."""
-        assert self.material.parses is not None, "the task must declare that it reads parses"
-        captions = self.material.parses
-        own_texts = {caption.text for caption in self.material.records.captions}
-        others = captions
-        if further := [text for text in texts if text not in own_texts]:
-            others = self.parse(further, workspace)
-        sources = [captions if text in own_texts else others for text in texts]
+        sources = self.parses_of(texts, workspace)
         return [(each.parse(text), each.components(text)) for each, text in zip(sources, texts, strict=True)]
 
     def parse(self, texts: list[str], workspace: Workspace) -> Parses:
@@ -247,16 +251,13 @@ class Members:
 
     def encode_queries(self, texts: Sequence[str], components: Mapping[str, Components]) -> Encoded:
         """Texts to look for in regions, as the first member encodes them."""
-        member = self.each[0]
-        trained, parses = member.trained, None
-        if trained.family.inputs.components:
-            others = [text for text in texts if text not in components]
-            parsed = member.parse(others, self.workspace) if others else None
-            of_others = {text: parsed.components(text) for text in others} if parsed is not None else {}
-            parses = StatedComponents({**of_others, **components})
-        sentences = member.material.sentences if trained.family.inputs.sentence else None
-        encoded = encode_texts(texts, trained.vocabulary, parses, sentences)
-        return encode_captions(trained.family, encoded, trained.family.encode_queries)
+        member, every = self.each[0], dict(components)
+        family = member.trained.family
+        others = [text for text in texts if text not in components]
+        if family.inputs.components and others:
+            parsed = member.parse(others, self.workspace)
+            every |= {text: parsed.components(text) for text in others}
+        return member._encode(texts, StatedComponents(every), family.encode_queries)
 
     def saliencies(self, queries: Sequence[SaliencyQuery], level: str) -> Iterator[list[Saliency]]:
         """Saliency of every text of each query, by the first member."""
@@ -285,21 +286,13 @@ class Members:
     def _components(self, texts: Sequence[str]) -> StatedComponents:
         """Components as the first member reads them at test."""
         member = self.each[0]
-        assert member.material.parses is not None, "the family reads components"
-        own_texts = {caption.text for caption in self.records.captions}
-        further = [text for text in texts if text not in own_texts]
-        own = member.read(member.material.parses)
-        others = member.read(member.parse(further, self.workspace)) if further else own
-        return StatedComponents({text: (own if text in own_texts else others).components(text) for text in texts})
+        sources = zip(texts, member.parses_of(texts, self.workspace), strict=True)
+        return StatedComponents({text: member.read(parses).components(text) for text, parses in sources})
 
     def window(self, id_: str) -> tuple[float, float, float, float]:
         """The part of an image that the first member's backbone sees."""
-        transform = self._transform
+        transform = self._backbone.transform
         return transform.window(1, 1) if transform.name == "scale" else transform.window(*self.image(id_).size)
-
-    @property
-    def _transform(self) -> Any:
-        return self._backbone.transform
 
     @cached_property
     def _backbone(self) -> Any:

@@ -5,6 +5,7 @@ import functools
 import io
 import zipfile
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,14 +40,12 @@ class ResultFolder(ResultStore):
         self.folder.write_bytes(f"{name}.npz", sink.getvalue())
 
 
-@contextlib.contextmanager
-def joined_cluster() -> Generator[bool]:
+def joined_cluster() -> AbstractContextManager[bool]:
     """Whether Ray can be used in the body: it runs, or this process belongs to a cluster, which is joined.
 
     Joining takes seconds. In the body of an outer call it is joined already.
     """
-    with ray_runs(cluster_of(Config())) as runs:
-        yield runs
+    return ray_runs(cluster_of(Config()))
 
 
 @contextlib.contextmanager
