@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vse.adversaries.attacks import ATTACKS, CONTRAST_ATTACKS, identity
-from vse.adversaries.pools import WordPools
 from vse.adversaries.univse import generate as generator
 from vse.adversaries.univse.generate import Adversary, Truth
 from vse.adversaries.vsec.candidates import REVISION, Generator, Rules, by_image, contrast_identity
@@ -88,7 +87,8 @@ def attack_split(
     folder = workspace.language(dataset_name(material.records), digits)
 
     def make() -> None:
-        adversaries = tuple(_generate(config, material, part, pools, words))
+        captions, judge = _parsed(material, part), _judge(config, material)
+        adversaries = tuple(generator.generate(captions, pools, seed=SEED, split=split, words=words, is_true=judge))
         folder.write_bytes(FILE, generator.to_json_lines(adversaries))
         content = generator.manifest(adversaries, len(part.captions), seed=SEED, split=split, pools=pools)
         folder.commit_manifest([FILE], {"kind": "attacks", "words": words, **content})
@@ -295,18 +295,11 @@ def first_of_each(adversaries: Adversaries, attacks: tuple[str, ...], number: in
     return dataclasses.replace(adversaries, texts=texts, caption=caption)
 
 
-def _generate(config: RunConfig, material: Material, part: Split, pools: WordPools, words: str) -> list[Adversary]:
-    assert material.parses is not None
-    judge = _judge(config, material)
-    captions = _parsed(material, part)
-    return list(generator.generate(captions, pools, seed=SEED, split=part.name, words=words, is_true=judge))
-
-
 def _parsed(material: Material, part: Split) -> list[ParsedCaption]:
-    assert material.parses is not None
+    p = material.parses
+    assert p is not None
     return [
         ParsedCaption(id=c.id, image=c.image, text=c.text, parse=p.parse(c.text), components=p.components(c.text))
-        for p in (material.parses,)
         for c in part.captions
     ]
 

@@ -127,7 +127,7 @@ def _made(place, words_):
 
 
 def test_the_file_is_made_once_and_serves_every_model(place, made, monkeypatch):
-    monkeypatch.setattr(stage, "_generate", lambda *a: pytest.fail("generated again"))
+    monkeypatch.setattr(stage.generator, "generate", lambda *a, **k: pytest.fail("generated again"))
     workspace, _ = place
     other = override(preset("vsepp_tiny"), SMALL)
     material = pipeline.prepare(other, workspace, parsed=True)
