@@ -229,10 +229,8 @@ def extract(
             backbone.check_rows(outputs, records, root)
             return _with(import_arrays(records, backbone.config, folder, root, options.max_rejected), outputs)
         folder.check_writable()
-        work = _Work(
-            records, backbone_config, tuple(outputs), folder, root, keys, options, precision, backbone.transform
-        )
-        work.shapes = {name: backbone.shapes()[name] for name in outputs}
+        shapes = {name: backbone.shapes()[name] for name in outputs}
+        work = _Work(records, backbone_config, shapes, folder, root, keys, options, precision, backbone.transform)
         todo = images_to_extract(records, folder)
         if (code := begun_by(folder, code_of(backbone), len(todo) == len(records.images))) != code_of(backbone):
             log.warning("%s", _edited(backbone, folder))
@@ -241,7 +239,7 @@ def extract(
             _run(work, todo, cluster)
         made_by = {"backbone": backbone.identity(), "records": records.content_fingerprint, "code": code}
         made_by |= {"precision": precision, "images": image_samples(records.images, todo, root)}
-        specs = {name: Output(shape) for name, shape in work.shapes.items()}
+        specs = {name: Output(shape) for name, shape in shapes.items()}
         ids = [image.id for image in records.images]
         return commit(folder, ids, specs, made_by)
 
@@ -282,14 +280,17 @@ class _Work:
 
     records: Records
     backbone: ComponentConfig
-    outputs: tuple[str, ...]
+    shapes: dict[str, tuple[int, ...]]
     folder: Folder
     root: str
     keys: Sequence[str]
     options: ExtractionConfig
     precision: str
     transform: Any
-    shapes: dict[str, tuple[int, ...]] | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(self.shapes)
 
     def address(self, image: str) -> str:
         """The address from which the image with this id is read."""
@@ -297,7 +298,6 @@ class _Work:
 
     @property
     def shard_rows(self) -> int:
-        assert self.shapes is not None
         return shard_rows(sum(Output(shape).row_bytes for shape in self.shapes.values()))
 
 
@@ -383,7 +383,8 @@ def check_features(config: RunConfig, records: Records, outputs: Sequence[str], 
     records, outputs = extracted(config, records, tuple(outputs))
     backbone = registry.build("backbone", config.features.backbone)
     backbone.check(outputs)
-    check_rows(config, records, outputs)
+    if isinstance(backbone, ReadyMade):
+        backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)
     weights = getattr(config.features.backbone, "weights", "")
     local = bool(weights) and not named_files.is_remote(weights) and named_files.is_file(weights)
     if local or (config.train.finetune and weights in ("shipped", "random")):
@@ -391,10 +392,3 @@ def check_features(config: RunConfig, records: Records, outputs: Sequence[str], 
     shapes = backbone.shapes()
     row = sum(2 * math.prod(shapes[name]) for name in outputs if name in shapes)  # bytes, as half floats
     check_room(workspace, row * len(records.images), f"features of {len(records.images)} images")
-
-
-def check_rows(config: RunConfig, records: Records, outputs: Sequence[str]) -> None:
-    """Raises InputError if ready-made arrays have vectors and tokens are wanted, or the other way round."""
-    backbone = registry.build("backbone", config.features.backbone)
-    if isinstance(backbone, ReadyMade):
-        backbone.check_rows(outputs, records, registry.build("source", config.data).image_root)

@@ -58,9 +58,9 @@ def parser_of(config: RunConfig) -> Parser.Config:
 
 def check_parser(config: RunConfig) -> None:
     """Raises InputError if the configured parser is missing, or cannot parse."""
-    assert isinstance(config.text.parser, Parser.Config)
-    if config.text.parser.pipeline != SHIPPED:
-        shared_parser(config.text.parser)
+    parser = parser_of(config)
+    if parser.pipeline != SHIPPED:
+        shared_parser(parser)
 
 
 def not_english(records: Records, config: Parser.Config) -> str:
@@ -152,10 +152,11 @@ def _parsed(
             for count in _run(shards, config, folder, num_workers, cluster):
                 bar.advance(count)
     done = finished(folder, digits)
-    if not set(wanted).issubset(text for shard in done.values() for text in shard):
+    every = set(wanted)
+    if not every.issubset(text for shard in done.values() for text in shard):
         raise StorageError(f"{folder}: the parses just written are damaged; run the same command again")
     folder.commit_manifest(
-        _cover(done, set(wanted)),
+        [name for name, shard in done.items() if every.intersection(shard)],
         {
             "kind": "language",
             "fingerprint": digits,
@@ -165,11 +166,6 @@ def _parsed(
         },
     )
     return Language.open(folder)
-
-
-def _cover(shards: dict[str, list[str]], wanted: set[str]) -> list[str]:
-    """Shards with wanted texts; other shards are not in the manifest."""
-    return [name for name, texts in shards.items() if wanted.intersection(texts)]
 
 
 def parse_shard(texts: Sequence[str], config: Parser.Config, folder: Folder) -> int:
