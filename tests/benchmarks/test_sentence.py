@@ -18,7 +18,7 @@ def test_captions_a_second_at_the_published_size():
     words = tuple("".join(chr(97 + k // 26**p % 26) for p in range(4)) for k in range(8000))
     values = rng.normal(size=(len(words), 300)).astype(np.float32)
     known = np.ones(len(words), dtype=bool)
-    vectors = WordVectors(words, values, known, ~known, "text", "00000000")
+    vectors = WordVectors(words, values, known, "text", "00000000")
     frequency = 1 / np.arange(1, len(words) + 1)
     captions = [" ".join(rng.choice(words, 11, p=frequency / frequency.sum())) for _ in range(3000)]
     config = registry.component("sentence", "hglmm").Config(dims=0, iterations=5)

@@ -53,8 +53,7 @@ def caption_vectors(texts: Sequence[str], words: Sequence[str]) -> WordVectors:
     in_vocabulary = np.array([word in place for word in words], dtype=bool)
     vectors = np.zeros((len(words), rows.shape[1]), dtype=np.float32)
     vectors[in_vocabulary] = rows[[place[word] for word in words if word in place]]
-    composed = np.zeros(len(words), dtype=bool)
-    return WordVectors(tuple(words), vectors, in_vocabulary, composed, "captions", digits)
+    return WordVectors(tuple(words), vectors, in_vocabulary, "captions", digits)
 
 
 def cooccurrences(texts: Iterable[str], words: Sequence[str]) -> "sparse.csr_array":

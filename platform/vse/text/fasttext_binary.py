@@ -35,20 +35,16 @@ class _Model:
     num_rows: int
 
 
-def read(
-    path: str, stream: BufferedReader, wanted: Mapping[str, int], *, subwords: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def read(path: str, stream: BufferedReader, wanted: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Vectors of some words, read at their places in a fastText .bin.
 
     Args:
         path: of the file, for errors.
         stream: the open file at its beginning; it must be seekable.
         wanted: word -> its row in the results, from 0 without gaps.
-        subwords: whether words that the file does not list are composed of their n-grams.
 
     Returns:
-        (vectors, found, composed): (words, dim) float32, with zeros for words that are not found; (words,) bool;
-        (words,) bool, true for words that were composed.
+        (vectors, found): (words, dim) float32, with zeros for words that the file does not list; (words,) bool.
 
     Raises:
         InputError: the model is quantised, of another version, or the file ends early.
@@ -57,16 +53,12 @@ def read(
     try:
         model = _model(path, stream, keys.keys())
         vectors = np.zeros((len(keys), model.dim), dtype=np.float32)
-        found, composed = np.zeros(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
-        for word, k in keys.items():
-            listed = word in model.rows
-            parts = [model.rows[word]] if listed else []
-            if model.bucket and word != _END and (listed or subwords):
+        for word, row in model.rows.items():
+            parts = [row]
+            if model.bucket and word != _END:
                 parts += [model.num_words + h % model.bucket for h in _hashes(word, model.shortest, model.longest)]
-            if parts:
-                vectors[k] = _mean_row(path, stream, model, parts)
-                found[k], composed[k] = True, not listed
-        return vectors, found, composed
+            vectors[keys[word]] = _mean_row(path, stream, model, parts)
+        return vectors, np.array([word in model.rows for word in keys], dtype=bool)
     except (struct.error, ValueError) as error:
         raise InputError(f"{path}: incomplete or damaged fastText .bin ({error}); download it again") from None
 

@@ -27,21 +27,16 @@ from vse.text import fasttext_binary
 
 _HEAD = 1 << 20  # bytes read to recognise the format; the longest line of text we accept
 _BLOCK = 1 << 22
-_NO_SUBWORDS = "not a fastText .bin; only that format holds subwords for unknown words"
 _WRONG_HEADER = "a header with another number of words or dimensions than the file has"
 _NPZ = {"words.npy", "vectors.npy"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Vectors of wanted words in single precision: (wanted, dim), zero if the file lacks the word.
-
-    `found` (wanted,) bool; `composed` marks rows that fastText put together from pieces of a word it does not list.
-    """
+    """Vectors of wanted words in single precision: (wanted, dim), zero if `found`, (wanted,) bool, is False."""
 
     vectors: np.ndarray
     found: np.ndarray
-    composed: np.ndarray
     form: str
 
 
@@ -67,24 +62,22 @@ class RowCollector:
 
     def rows(self, form: str) -> Rows:
         """What was kept."""
-        return Rows(self.vectors, self.found, np.zeros_like(self.found), form)
+        return Rows(self.vectors, self.found, form)
 
 
-def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -> Rows:
+def read_rows(path: str, wanted: Mapping[str, int]) -> Rows:
     """Read the rows of some words.
 
     Args:
         path: file, `archive.zip/member`, or address on S3.
         wanted: word -> row, rows 0 to n - 1.
-        subwords: compose words that a fastText .bin does not list of their character n-grams (Bojanowski et al.,
-            2017). Other formats hold no n-grams and refuse the option.
 
     Raises:
         InputError: the file is missing, damaged or of another kind; one line.
     """
     try:
         if (arrays := _npz(path)) is not None:
-            return _rows_of(path, arrays, wanted, subwords)
+            return _rows_of(path, arrays, wanted)
         with opened(path) as stream:
             if stream.peek(_HEAD).startswith(codecs.BOM_UTF8):
                 stream.read(len(codecs.BOM_UTF8))
@@ -92,9 +85,7 @@ def read_rows(path: str, wanted: Mapping[str, int], *, subwords: bool = False) -
             if (reason := placeholder(head)) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise InputError(f"{path}: {reason or 'is UTF-16 text; expected UTF-8'}")
             if head[:4] == fasttext_binary.MAGIC:
-                return _fasttext(path, stream, wanted, subwords)
-            if subwords:
-                raise InputError(f"{path}: {_NO_SUBWORDS}")
+                return _fasttext(path, stream, wanted)
             count, dim, start = _header(head)
             if dim is not None and _looks_binary(head[start:], dim):
                 stream.read(start)
@@ -124,10 +115,8 @@ def _is_npz(file: Path) -> bool:
         return set(archive.namelist()) >= _NPZ
 
 
-def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, int], subwords: bool) -> Rows:
+def _rows_of(path: str, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, int]) -> Rows:
     words, vectors = arrays["words"], arrays["vectors"]
-    if subwords:
-        raise InputError(f"{path}: {_NO_SUBWORDS}")
     fits = words.dtype.kind in "US" and vectors.dtype.kind == "f" and vectors.ndim == 2
     if not fits or words.shape != vectors.shape[:1]:
         raise InputError(
@@ -163,11 +152,10 @@ def check_head(path: str) -> None:
     _first_width(path, head.partition(b"\n")[0])
 
 
-def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int], subwords: bool) -> Rows:
+def _fasttext(path: str, stream: io.BufferedReader, wanted: Mapping[str, int]) -> Rows:
     if not stream.seekable() or isinstance(stream.raw, gzip.GzipFile | zipfile.ZipExtFile):
         raise InputError(f"{path}: a fastText .bin needs random access; unpack it first")
-    vectors, found, composed = fasttext_binary.read(path, stream, wanted, subwords=subwords)
-    return Rows(vectors, found, composed, "fasttext-bin")
+    return Rows(*fasttext_binary.read(path, stream, wanted), "fasttext-bin")
 
 
 @contextlib.contextmanager

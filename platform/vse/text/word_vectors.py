@@ -19,7 +19,7 @@ from vse.storage.node_cache import read_committed
 from vse.text.word_vector_files import read_rows, split_path
 
 REVISION = 1  # of what is kept: raise it whenever the same file gives other rows
-_ARRAYS = ("vectors.npy", "found.npy", "composed.npy")
+_ARRAYS = ("vectors.npy", "found.npy")
 _WORDS = "words.json"
 
 
@@ -27,13 +27,12 @@ _WORDS = "words.json"
 class WordVectors:
     """Rows of a vocabulary: `vectors` (words, dim) float32, zero if `found` is False.
 
-    `composed` marks words that fastText made of character n-grams. `fingerprint` names file and vocabulary.
+    `fingerprint` names file and vocabulary.
     """
 
     words: tuple[str, ...]
     vectors: np.ndarray
     found: np.ndarray
-    composed: np.ndarray
     form: str
     fingerprint: str
 
@@ -54,7 +53,6 @@ class Coverage:
 
     words: int
     found: int
-    composed: int
     tokens: int
     tokens_found: int
     missing: tuple[str, ...]
@@ -64,7 +62,6 @@ class Coverage:
         return {
             "word_vectors/words": float(self.words),
             "word_vectors/found": self.found / max(self.words, 1),
-            "word_vectors/composed": self.composed / max(self.words, 1),
             "word_vectors/tokens_found": self.tokens_found / max(self.tokens, 1),
         }
 
@@ -75,8 +72,6 @@ class Coverage:
             f"text.word_vectors={file}: has {self.found} of {self.words} words of the vocabulary ({share:.1f} %), "
             f"{tokens:.1f} % of their occurrences in training captions"
         )
-        if self.composed:
-            text += f"; {self.composed} composed of n-grams"
         if self.missing:
             more = len(self.missing) - show
             text += f"; missing: {' '.join(self.missing[:show])}" + (f" and {more} more" if more > 0 else "")
@@ -100,7 +95,6 @@ def coverage(vectors: WordVectors, counts: Mapping[str, int]) -> Coverage:
     return Coverage(
         words=len(counts),
         found=len(counts) - len(missing),
-        composed=sum(bool(vectors.composed[row[w]]) for w in counts if w in row),
         tokens=sum(counts.values()),
         tokens_found=sum(n for w, n in counts.items() if w in row),
         missing=tuple(missing),
@@ -117,23 +111,21 @@ def file_digits(path: str) -> str:
     return whole[:8] if member is None else fingerprint([whole, member])
 
 
-def vectors_fingerprint(path: str, words: Sequence[str], *, subwords: bool = False, contents: str = "") -> str:
+def vectors_fingerprint(path: str, words: Sequence[str], *, contents: str = "") -> str:
     """Eight digits that name the rows of these words in this file.
 
     Args:
         path: of the file.
         words: in the order of the rows.
-        subwords: whether words that the file lacks are composed of their n-grams.
         contents: the file's `file_digits` if known; empty: they are computed from the file.
     """
-    return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words), subwords])
+    return fingerprint(["word_vectors", REVISION, contents or file_digits(path), list(words)])
 
 
 def word_vectors(
     path: str,
     words: Sequence[str],
     *,
-    subwords: bool = False,
     place: Callable[[str], Folder] | None = None,
     contents: str = "",
 ) -> WordVectors:
@@ -142,7 +134,6 @@ def word_vectors(
     Args:
         path: file, `archive.zip/member`, or address on S3.
         words: all different.
-        subwords: see `read_rows`.
         place: maps a fingerprint to the folder that stores the rows, for example
             `partial(workspace.language, dataset)`; the file is then read once for a vocabulary.
         contents: the file's `file_digits` if known; stored rows are then used without the file.
@@ -153,9 +144,9 @@ def word_vectors(
     Raises:
         InputError: the file is missing, damaged, of another kind, or holds none of the words.
     """
-    digits = vectors_fingerprint(path, words, subwords=subwords, contents=contents)
+    digits = vectors_fingerprint(path, words, contents=contents)
     if place is None:
-        return _read(path, words, subwords, digits)
+        return _read(path, words, digits)
     folder = place(digits)
     kept = _open(folder, digits)
     if kept is not None:
@@ -164,22 +155,22 @@ def word_vectors(
         kept = _open(folder, digits)
         if kept is None:
             remove_damaged(folder)
-            kept = _read(path, words, subwords, digits)
+            kept = _read(path, words, digits)
             _keep(folder, kept)
     return kept
 
 
-def _read(path: str, words: Sequence[str], subwords: bool, digits: str) -> WordVectors:
+def _read(path: str, words: Sequence[str], digits: str) -> WordVectors:
     place = {word: k for k, word in enumerate(words)}
     assert len(place) == len(words), "words must differ"
-    rows = read_rows(path, place, subwords=subwords)
+    rows = read_rows(path, place)
     if not rows.found.any():
         raise InputError(f"{path}: holds no vector of any word of the vocabulary")
-    return WordVectors(tuple(words), rows.vectors, rows.found, rows.composed, rows.form, digits)
+    return WordVectors(tuple(words), rows.vectors, rows.found, rows.form, digits)
 
 
 def _keep(folder: Folder, kept: WordVectors) -> None:
-    arrays = zip(_ARRAYS, (kept.vectors, kept.found, kept.composed), strict=True)
+    arrays = zip(_ARRAYS, (kept.vectors, kept.found), strict=True)
     entries = {name: save_array(folder, name, values) for name, values in arrays}
     folder.write_text(_WORDS, json.dumps(kept.words, ensure_ascii=False))
     content = {"kind": "word_vectors", "fingerprint": kept.fingerprint, "form": kept.form, "files": entries}
@@ -191,11 +182,11 @@ def _open(folder: Folder, digits: str) -> WordVectors | None:
     if manifest is None or manifest.get("fingerprint") != digits:
         return None
     try:
-        vectors, found, composed = (load_array(folder, name, manifest) for name in _ARRAYS)
+        vectors, found = (load_array(folder, name, manifest) for name in _ARRAYS)
         words: list[Any] = json.loads(read_committed(folder, manifest, _WORDS))
     except (FileNotFoundError, InputError):  # damaged: read the file again
         return None
-    return WordVectors(tuple(words), vectors, found, composed, manifest["form"], digits)
+    return WordVectors(tuple(words), vectors, found, manifest["form"], digits)
 
 
 def save_array(folder: Folder, name: str, values: np.ndarray) -> dict[str, Any]:

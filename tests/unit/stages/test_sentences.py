@@ -25,7 +25,7 @@ VOCABULARY = ("<pad>", "a", "on", "the", ".", "one", *NOUNS, *PLACES)
 def vectors():
     values = np.random.default_rng(0).normal(size=(len(VOCABULARY), 6)).astype(np.float32)
     found = np.array([word not in ("<pad>", "one") for word in VOCABULARY])
-    return WordVectors(VOCABULARY, values * found[:, None], found, np.zeros_like(found), "text", "0123abcd")
+    return WordVectors(VOCABULARY, values * found[:, None], found, "text", "0123abcd")
 
 
 def config(kind, **changes):

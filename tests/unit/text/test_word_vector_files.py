@@ -46,7 +46,6 @@ def test_what_gensim_writes(tmp_path, vectors, binary, packed):
     assert found.form == ("word2vec-bin" if binary else "text")
     assert found.found.tolist() == [False, True, True, True, False]
     np.testing.assert_allclose(found.vectors, expected(vectors), rtol=1e-6)
-    assert not found.composed.any()
 
 
 def test_a_binary_file_larger_than_its_buffer_with_and_without_line_feeds(tmp_path, monkeypatch):
@@ -70,16 +69,14 @@ def fasttext(tmp_path_factory):
 
 
 class TestFastText:
-    @pytest.mark.parametrize("subwords", [False, True])
-    def test_equals_gensim(self, fasttext, subwords):
+    def test_equals_gensim(self, fasttext):
         path, theirs = fasttext
         wanted = {word: k for k, word in enumerate(["dog", "étés", "running", "été", "a", "runner", "à"])}
-        found = read_rows(str(path), wanted, subwords=subwords)
+        found = read_rows(str(path), wanted)
         listed = np.array([word in theirs.key_to_index for word in wanted])
-        assert found.found.tolist() == (listed | subwords).tolist()
-        assert found.composed.tolist() == (~listed & subwords).tolist()
+        assert found.found.tolist() == listed.tolist()
         for word, k in wanted.items():
-            want = theirs[word] if subwords or listed[k] else np.zeros(5)
+            want = theirs[word] if listed[k] else np.zeros(5)
             np.testing.assert_allclose(found.vectors[k], want, rtol=2e-5, atol=1e-7, err_msg=word)
 
     def test_a_dictionary_larger_than_its_buffer(self, fasttext, monkeypatch):
@@ -190,12 +187,6 @@ class TestText:
             self.read(tmp_path, text)
         assert "\n" not in str(caught.value)
         assert str(tmp_path / "glove.txt") in str(caught.value)
-
-    def test_pieces_of_words_are_in_one_form_only(self, tmp_path):
-        path = tmp_path / "glove.txt"
-        path.write_text("cat 1 2\n")
-        with pytest.raises(InputError, match=r"not a fastText \.bin"):
-            read_rows(str(path), {"cat": 0}, subwords=True)
 
 
 class TestNumpy:

@@ -83,7 +83,6 @@ def test_coverage_counts_words_and_tokens_and_names_the_most_frequent_missing_fi
     assert found.numbers() == {
         "word_vectors/words": 5.0,
         "word_vectors/found": 2 / 5,
-        "word_vectors/composed": 0.0,
         "word_vectors/tokens_found": 7 / 16,
     }
     assert found.line("glove.txt", show=2) == (
@@ -94,10 +93,10 @@ def test_coverage_counts_words_and_tokens_and_names_the_most_frequent_missing_fi
 
 
 def test_a_file_with_most_of_the_words_is_no_warning():
-    some = Coverage(words=4, found=3, composed=1, tokens=20, tokens_found=19, missing=("zebra",))
+    some = Coverage(words=4, found=3, tokens=20, tokens_found=19, missing=("zebra",))
     assert some.line("f.bin") == (
         "text.word_vectors=f.bin: has 3 of 4 words of the vocabulary (75.0 %), 95.0 % of their occurrences in training "
-        "captions; 1 composed of n-grams; missing: zebra"
+        "captions; missing: zebra"
     )
     assert not some.most_missing
     assert replace(some, found=1).most_missing
@@ -128,12 +127,8 @@ class TestKept:
         place(first.fingerprint).write_bytes("vectors.npy", b"broken")
         np.testing.assert_array_equal(word_vectors(path, WORDS, place=place).vectors, first.vectors)
 
-    def test_file_words_and_options_have_their_own_place(self, tmp_path):
+    def test_file_and_words_have_their_own_place(self, tmp_path):
         path = file(tmp_path, "cat 1 2\n")
-        digits = {
-            vectors_fingerprint(path, WORDS),
-            vectors_fingerprint(path, WORDS[::-1]),
-            vectors_fingerprint(path, WORDS, subwords=True),
-        }
+        digits = {vectors_fingerprint(path, WORDS), vectors_fingerprint(path, WORDS[::-1])}
         digits.add(vectors_fingerprint(file(tmp_path, "cat 1 2.5\n"), WORDS))
-        assert len(digits) == 4
+        assert len(digits) == 3

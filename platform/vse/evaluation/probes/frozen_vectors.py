@@ -56,8 +56,8 @@ def random_vectors(words: Sequence[str], dim: int) -> WordVectors:
     codes = np.array([zlib.crc32(word.encode()) for word in words], dtype=np.int64)
     first, second = np.split(keyed.uniform(keyed.keys(0, 0, "random word vectors", codes), 2 * dim), 2, axis=1)
     vectors = np.sqrt(-2 * np.log1p(-first)) * np.cos(2 * np.pi * second)
-    present, composed = np.ones(len(words), dtype=bool), np.zeros(len(words), dtype=bool)
-    return WordVectors(tuple(words), vectors.astype(np.float32), present, composed, RANDOM, f"{RANDOM}-{dim}")
+    present = np.ones(len(words), dtype=bool)
+    return WordVectors(tuple(words), vectors.astype(np.float32), present, RANDOM, f"{RANDOM}-{dim}")
 
 
 def source_labels(sources: Sequence[str], key: str) -> dict[str, str]:

@@ -120,7 +120,6 @@ def _rows_of(table: WordVectors, rows: np.ndarray) -> WordVectors:
         words=tuple(table.words[row] for row in rows),
         vectors=table.vectors[rows],
         found=table.found[rows],
-        composed=table.composed[rows],
     )
 
 

@@ -53,7 +53,7 @@ def run_vectors(trained: Trained, words: Sequence[str], name: str) -> WordVector
         raise InputError(f"words={name}: the run's family reads no word vectors; name another run, a file or {RANDOM}")
     present = np.array(ids) > 0
     rows = vectors.float().cpu().numpy() * present[:, None]
-    return WordVectors(tuple(words), rows, present, np.zeros_like(present), "run", trained.weights)
+    return WordVectors(tuple(words), rows, present, "run", trained.weights)
 
 
 def source_digits(source: str, workspace: Workspace, key: str) -> str:
