@@ -125,7 +125,7 @@ def test_what_is_measured_is_not_measured_again(runs: tuple[Path, dict[str, str]
 WRONG = {
     "one": (["runs=A"], "name two runs or more, each once"),
     "none": ([], "runs: name one of "),
-    "twice": (["runs=A,A"], "name two runs or more, each once"),
+    "twice": (["runs=A,A"], "runs: A is named twice"),
     "absent": (["runs=A,absent"], "runs=absent: no such run; there are "),
     "other data": (
         ["runs=A,OTHER"],

@@ -129,10 +129,15 @@ def _named(settings: Any) -> dict[str, tuple[str, ...]]:
 
 
 def by_name(settings: Any, workspace: str) -> Any:
-    """A job's options or a run's configuration, with paths of runs or sweeps, such as a job prints, made names."""
+    """A job's options or a run's configuration, with paths of runs or sweeps, such as a job prints, made names.
+
+    Raises InputError if a key names one of them twice.
+    """
     changes = dict[str, Any]()
     for key, given in _named(settings).items():
         names = tuple(_name(workspace, FOLDERS[key], each) for each in given)
+        if again := [name for place, name in enumerate(names) if name in names[:place]]:
+            raise InputError(f"{key}: {again[0]} is named twice")
         if names != given:
             changes[key] = ",".join(names)
     return override(settings, changes) if changes else settings
@@ -153,8 +158,6 @@ def existing_names(options: Any, workspace: str) -> list[str]:
     """The settings that name runs or sweeps of the workspace. Raises InputError if one does not exist."""
     space, settings = Workspace.open(workspace), []
     for key, names in _named(options).items():
-        if again := [name for place, name in enumerate(names) if name in names[:place]]:
-            raise InputError(f"{key}: {again[0]} is named twice")
         for name in names or ("",):
             if name or key == "run":  # `run` is required, the others are not
                 space.existing(FOLDERS[key], name, key)

@@ -302,8 +302,6 @@ def _checked(workspace: Workspace, options: GalleryOptions) -> list[Any]:
         raise InputError(f"measure.folds={options.measure.folds}: {ONE_FOLD}")
     if not options.tasks:
         raise InputError(f"tasks: name one or more of {', '.join(TASKS)}")
-    if len(set(options.runs)) != len(options.runs):
-        raise InputError("runs: a run is named twice")
     return [workspace.existing("runs", name, "runs") for name in options.runs or ("",)]
 
 

@@ -104,8 +104,6 @@ def foresee_saliency(request: Request) -> Iterator[str]:
 def _subject(workspace: Workspace, options: SaliencyFigureOptions) -> _Subject:
     if not options.runs or not options.image:
         raise InputError("runs, image: name at least one run and a picture file, or an image of its data set")
-    if len(set(options.runs)) != len(options.runs):
-        raise InputError("runs: a run is named twice")
     models = {workspace.existing("runs", name, "runs").name: Embedder.of_run(workspace, name) for name in options.runs}
     for model in models.values():
         model.check_pictures()

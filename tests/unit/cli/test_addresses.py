@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests import s3
+from tests.unit.cli.test_command import measured
 from vse.cli import command
 from vse.config import knob
 
@@ -75,3 +76,9 @@ def test_a_dry_run_asks_whether_the_workspace_is_there(tmp_path: Path, capsys: p
         assert told(s3.address(place, "new")) == ""
         (line,) = told(s3.address(place, "new").replace(s3.BUCKET, "no-such-bucket")).splitlines()
     assert "no-such-bucket" in line
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_run_is_named_once(dry: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert measured(str(tmp_path), *dry, f"run=a,{tmp_path}/runs/a") == (2, None)
+    assert capsys.readouterr().err == "measure: run: a is named twice\n"

@@ -345,7 +345,6 @@ def test_a_dry_run_looks_for_the_runs(tmp_path: Path, capsys: pytest.CaptureFixt
     for argv, line in (
         (["run=a,b"], "measure: run=b: no such run; there are a (unfinished)\n"),
         ([], "measure: run: name one of a (unfinished)\n"),
-        (["run=a,runs/a"], "measure: run: a is named twice\n"),
         (["run=a", "sweep=s"], f"measure: sweep=s: no such sweep; the workspace {tmp_path} has none\n"),
     ):
         assert measured(str(tmp_path), "--dry-run", *argv) == (2, None)

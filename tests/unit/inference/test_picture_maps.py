@@ -175,5 +175,3 @@ def test_what_cannot_be_shown_is_one_line(place: Workspace, univse: Folder, vsep
         build_saliency(request(place, runs=(univse.name,)))
     with pytest.raises(InputError, match=r"is not an image of the data set of .* give caption="):
         build_saliency(request(place, runs=(univse.name,), image=picture))
-    with pytest.raises(InputError, match="a run is named twice"):
-        build_saliency(request(place, runs=(univse.name,) * 2, image=picture, caption=("a ball",)))

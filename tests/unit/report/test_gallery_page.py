@@ -155,8 +155,6 @@ def test_wrong_requests_end_in_one_line(place: Workspace, runs: tuple[str, ...],
 def test_what_a_dry_run_refuses_too(place: Workspace, runs: tuple[str, ...]) -> None:
     folds = {"runs": runs[:1], "measure": MeasureOptions(folds=2)}
     for do in (build_gallery, lambda request: list(foresee_gallery(request))):
-        with pytest.raises(InputError, match=r"^runs: a run is named twice$"):
-            do(request(place, runs=(runs[0], runs[0])))
         with pytest.raises(InputError, match=r"^measure.folds=2: a gallery shows one fold; name a protocol of one"):
             do(request(place, **folds))
 
