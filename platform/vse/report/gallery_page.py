@@ -2,7 +2,7 @@
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -31,18 +31,15 @@ from vse.evaluation.tasks.contrast import VSEC
 from vse.report.build import command_of
 from vse.report.page import provenance, render
 from vse.report.page_row import record_page
-from vse.stages import pipeline
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.context import context_of
 from vse.stages.measuring.members import Members
-from vse.stages.measuring.options import MeasureOptions
+from vse.stages.measuring.options import MeasureOptions, protocol_of
 from vse.stages.measuring.plan import MeasurePlan, plan_measure
-from vse.stages.trained import read_config
 from vse.text.components import Components
 from vse.workspace.layout import Workspace
 
 PAGE = "gallery.html"
-ONE_FOLD = "a gallery shows one fold; name a protocol of one fold"
 TASKS = ("attacks", "contrast")  # whose adversaries are shown
 TO_IMAGE, TO_CAPTION = "sentence to images", "image to sentences"
 
@@ -113,15 +110,10 @@ class RunAnswers:
     Args:
         context: Of the split, in one fold.
         components: Of a text of the split or of its adversaries.
-
-    Raises:
-        InputError: The protocol has several folds.
     """
 
     def __init__(self, context: Context, components: Callable[[str], Components]) -> None:
         self.context, self.components = context, components
-        if len(context.folds) != 1:
-            raise InputError(f"measure.protocol: {ONE_FOLD}")
         (self.fold,), (counter,) = context.folds, context.counters
         self.images, self.captions = context.encoded(self.fold)
         result = counter.result()
@@ -233,14 +225,16 @@ def build_gallery(request: Request) -> str:
     """
     options: GalleryOptions = request.options
     workspace = Workspace.open(request.workspace)
-    plan = planned(workspace, options)
+    plan = plan_measure(_checked(workspace, options), workspace, ("retrieval", *options.tasks), options.measure)
     workspace.check_writable()
     (part,) = plan.parts
+    chosen_captions, chosen_images = _chosen(plan, part, options.query)  # before anything is encoded
     answers = [_answers(plan, number, part) for number in range(len(plan.members.each))]
     first, names = answers[0], [member.name for member in plan.members.each]
     worst = {pool: [k for k, _ in worst_queries(ranks, options.failures)] for pool, ranks in first.ranks.items()}
     failures = [each for pool, queries in worst.items() for each in _shown(answers, pool, queries, options.top)]
-    chosen, drawn = _chosen(first, options.query), _drawn(first, options)
+    chosen = {pool: chosen_captions if pool == TO_IMAGE else chosen_images for pool in first.ranks}
+    drawn = _drawn(first, options)
     lists = [
         [each for pool, queries in selected.items() for each in _shown(answers, pool, queries, options.top)]
         for selected in (chosen, drawn)
@@ -276,17 +270,6 @@ def build_gallery(request: Request) -> str:
     )
 
 
-def planned(workspace: Workspace, options: GalleryOptions) -> MeasurePlan:
-    """The measurement whose queries a gallery shows. Raises InputError as `build_gallery` does."""
-    runs = _checked(workspace, options)
-    if options.query and not options.measure.on:  # before adversaries are made; queries of other data are checked later
-        split = pipeline.prepare(read_config(runs[0]), workspace).records.split(options.measure.splits[0])
-        ids = [caption.id for caption in split.captions], [image.id for image in split.images]
-        for unknown in set(options.query).difference(*ids):
-            raise _no_query(unknown, split.name, *ids)
-    return plan_measure(runs, workspace, ("retrieval", *options.tasks), options.measure)
-
-
 def foresee_gallery(request: Request) -> Iterator[str]:
     """The body of a dry run."""
     workspace, options = Workspace.open(request.workspace), request.options
@@ -298,8 +281,10 @@ def foresee_gallery(request: Request) -> Iterator[str]:
 def _checked(workspace: Workspace, options: GalleryOptions) -> list[Any]:
     if len(options.measure.splits) != 1:
         raise InputError("measure.splits: a gallery shows one split")
-    if options.measure.folds > 1:
-        raise InputError(f"measure.folds={options.measure.folds}: {ONE_FOLD}")
+    if protocol_of(*options.measure.splits, options.measure).folds > 1:
+        key = "folds" if options.measure.folds > 1 else "protocol"
+        given = f"measure.{key}={getattr(options.measure, key)}"
+        raise InputError(f"{given}: a gallery shows one fold; name a protocol of one fold")
     if not options.tasks:
         raise InputError(f"tasks: name one or more of {', '.join(TASKS)}")
     return [workspace.existing("runs", name, "runs") for name in options.runs or ("",)]
@@ -336,29 +321,21 @@ def _shown(answers: Sequence[RunAnswers], pool: str, queries: Sequence[int], num
     return rows
 
 
-def _chosen(answers: RunAnswers, ids: Sequence[str]) -> dict[str, list[int]]:
-    """By pool, the queries of ids of images or captions. Raises InputError for an id that is neither."""
-    fold, split = answers.fold, answers.context.split
-    images = {split.images[row].id: k for k, row in enumerate(fold.images)}
-    captions = {split.captions[row].id: k for k, row in enumerate(fold.captions)}
-    chosen: dict[str, list[int]] = {pool: [] for pool in answers.ranks}
-    for id_ in dict.fromkeys(ids):
-        if id_ in captions:
-            chosen[TO_IMAGE].append(captions[id_])
-        elif id_ in images and (fold.caption_to_image == images[id_]).any():
-            for pool in chosen.keys() - {TO_IMAGE}:
-                chosen[pool].append(images[id_])
-        else:
-            raise _no_query(id_, split.name, captions, images)
-    return chosen
+def _chosen(plan: MeasurePlan, part: Split, ids: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Positions in the fold of the captions and of the images with some ids.
 
-
-def _no_query(unknown: str, split: str, captions: Iterable[str], images: Iterable[str]) -> InputError:
-    """The error for an id that is of none of some captions and images."""
-    return InputError(
-        f"query={unknown}: no caption of split {split}, nor an image with captions; ids are such as "
-        f"{next(iter(captions))} and {next(iter(images))}"
-    )
+    Raises InputError for an id of neither.
+    """
+    (fold,) = plan.protocols[part.name].select(part.caption_to_image, len(part.images))
+    captions = {part.captions[row].id: k for k, row in enumerate(fold.captions)}
+    images = {part.images[fold.images[k]].id: k for k in np.unique(fold.caption_to_image).tolist()}
+    if unknown := [each for each in ids if each not in captions and each not in images]:
+        raise InputError(
+            f"query={unknown[0]}: no caption of split {part.name}, nor an image with captions; ids are such as "
+            f"{next(iter(captions))} and {next(iter(images))}"
+        )
+    of_captions, of_images = ([rows[id_] for id_ in dict.fromkeys(ids) if id_ in rows] for rows in (captions, images))
+    return of_captions, of_images
 
 
 def _drawn(answers: RunAnswers, options: GalleryOptions) -> dict[str, list[int]]:

@@ -11,6 +11,7 @@ from tests.unit.inference.test_embedder import train
 from tests.unit.report.pages import Outline
 from vse.cli.command import Request
 from vse.errors import InputError
+from vse.report import gallery_page
 from vse.report.gallery_page import PAGE, GalleryOptions, build_gallery, foresee_gallery
 from vse.stages import pipeline
 from vse.stages.measuring.options import MeasureOptions
@@ -143,20 +144,24 @@ def test_the_page_becomes_an_artifact_of_a_row_in_mlflow(place: Workspace, runs:
     [
         ({"runs": ("nope",)}, "runs=nope: no such run; there are "),
         ({"tasks": ()}, "tasks: name one or more of attacks, contrast"),
-        ({"query": ("zzz",)}, "query=zzz: no caption of split test, nor an image with captions; ids are such as "),
+        ({"query": ("test_000002", "zzz")}, "query=zzz: no caption of split test, nor an image with captions; ids "),
     ],
 )
-def test_wrong_requests_end_in_one_line(place: Workspace, runs: tuple[str, ...], keys: dict, line: str) -> None:
+def test_wrong_requests_end_in_one_line(
+    place: Workspace, runs: tuple[str, ...], keys: dict, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gallery_page, "RunAnswers", None)  # refused before anything is encoded
     with pytest.raises(InputError) as error:
         build_gallery(request(place, **{"runs": runs[:1], **keys}))
     assert str(error.value).startswith(line)
 
 
 def test_what_a_dry_run_refuses_too(place: Workspace, runs: tuple[str, ...]) -> None:
-    folds = {"runs": runs[:1], "measure": MeasureOptions(folds=2)}
-    for do in (build_gallery, lambda request: list(foresee_gallery(request))):
-        with pytest.raises(InputError, match=r"^measure.folds=2: a gallery shows one fold; name a protocol of one"):
-            do(request(place, **folds))
+    for setting, value in {"folds": 2, "protocol": "coco_1k_folds"}.items():
+        measure = MeasureOptions(**{setting: value})
+        for do in (build_gallery, lambda request: list(foresee_gallery(request))):
+            with pytest.raises(InputError, match=rf"^measure.{setting}={value}: a gallery shows one fold; name a"):
+                do(request(place, runs=runs[:1], measure=measure))
 
 
 def test_measuring_is_not_disturbed(place: Workspace, runs: tuple[str, ...], page: str) -> None:
