@@ -22,7 +22,7 @@ def evaluation_commands(
 
     Args:
         run: Name of the run.
-        evaluations: (task, options) of each evaluation, as `measured.run_evaluations` gives them.
+        evaluations: (task, options) of each evaluation, as `RunNumbers.evaluations` gives them.
         elsewhere: Arguments that name the workspace.
 
     Returns:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from vse.config import from_dict, to_dict
@@ -131,37 +132,59 @@ def grouped(keys: Iterable[MetricKey]) -> dict[str, list[MetricKey]]:
     return groups
 
 
-def run_metrics(run: Folder, alpha: float | None = None) -> dict[MetricKey, float]:
-    """Metrics of a run as configured: validation at its kept epoch, and evaluations of these weights.
+class RunNumbers:
+    """The numbers of a run as configured: validation at its kept epoch, and evaluations of these weights, read once.
 
-    With `alpha`, the evaluations that were asked for at this weight of u_sent, and nothing else is altered.
+    Args:
+        run: Its folder.
+        alpha: If given, the evaluations that were asked for at this weight of u_sent, and nothing else is altered.
     """
-    metrics = dict[MetricKey, float]()
-    if alpha is None and run.exists("result.json"):
-        values = run.read_json("result.json")["metrics"]
-        keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
-        metrics |= {key: values[key.name] for key in keys if key.name in values}
-    return metrics | _measured(run, "metrics", alpha)
 
+    def __init__(self, run: Folder, alpha: float | None = None) -> None:
+        self._run, self._alpha, self._measures = run, alpha, list(_measures(run, alpha))
 
-def run_intervals(run: Folder, alpha: float | None = None) -> dict[MetricKey, tuple[float, float]]:
-    """The 95 % intervals of the metrics of `run_metrics`, if there are any."""
-    return _measured(run, "intervals", alpha)
+    @cached_property
+    def metrics(self) -> dict[MetricKey, float]:
+        """Every value."""
+        metrics = dict[MetricKey, float]()
+        if self._alpha is None and self._run.exists("result.json"):
+            values = self._run.read_json("result.json")["metrics"]
+            keys = [MetricKey("retrieval", VALIDATION, metric) for metric in RetrievalTask().metrics]
+            metrics |= {key: values[key.name] for key in keys if key.name in values}
+        return metrics | {key: value for each in self._measures for key, value in _by_key(each, "metrics").items()}
 
+    @property
+    def intervals(self) -> dict[MetricKey, tuple[float, float]]:
+        """The 95 % intervals of evaluations that have any."""
+        return {key: ends for each in self._measures for key, ends in _by_key(each, "intervals").items()}
 
-def run_evaluations(run: Folder) -> list[tuple[str, dict[str, Any]]]:
-    """(task, options) of every evaluation that `run_metrics` has a number of, in the order of the requests."""
-    measures = list(_measures(run))
-    latest = {key: number for number, measured in enumerate(measures) for key in _by_key(measured, "metrics")}
-    return [(measures[number]["task"], dict(measures[number]["options"])) for number in sorted(set(latest.values()))]
+    @property
+    def evaluations(self) -> list[tuple[str, dict[str, Any]]]:
+        """(task, options) of every evaluation that `metrics` has a number of, in the order of the requests."""
+        latest = {key: number for number, each in enumerate(self._measures) for key in _by_key(each, "metrics")}
+        used = [self._measures[number] for number in sorted(set(latest.values()))]
+        return [(each["task"], dict(each["options"])) for each in used]
 
+    @property
+    def sizes(self) -> dict[str, Size]:
+        """The sizes of the evaluated splits, by label."""
+        return {
+            journal_label(label, each["options"]): Size(**size)
+            for each in self._measures
+            for label, size in each["sizes"].items()
+        }
 
-def _measured(run: Folder, what: str, alpha: float | None) -> dict[MetricKey, Any]:
-    """`metrics` or `intervals` of the evaluations of a run's weights."""
-    found = dict[MetricKey, Any]()
-    for measured in _measures(run, alpha):
-        found |= _by_key(measured, what)
-    return found
+    @property
+    def met(self) -> dict[tuple[str, str], dict[str, str]]:
+        """By task and label, fingerprints of the data and adversaries of the numbers (`MeasurePlan.met`).
+
+        A task that was measured with several kinds of words has those of all of them.
+        """
+        met = dict[tuple[str, str], dict[str, str]]()
+        for each in self._measures:
+            for label, prints in each["met"].items():
+                met.setdefault((each["task"], journal_label(label, each["options"])), {}).update(prints)
+        return met
 
 
 def _by_key(measured: Mapping[str, Any], what: str) -> dict[MetricKey, Any]:
@@ -169,27 +192,6 @@ def _by_key(measured: Mapping[str, Any], what: str) -> dict[MetricKey, Any]:
     name, options = measured["task"], measured["options"]
     task = tasks.task(name)
     return _values(name, task(from_dict(task.Config(), options[name])), measured[what], options)
-
-
-def run_sizes(run: Folder, alpha: float | None = None) -> dict[str, Size]:
-    """The sizes of the splits that `run_metrics` has evaluations of, by label."""
-    return {
-        journal_label(label, measured["options"]): Size(**size)
-        for measured in _measures(run, alpha)
-        for label, size in measured["sizes"].items()
-    }
-
-
-def run_met(run: Folder) -> dict[tuple[str, str], dict[str, str]]:
-    """By task and label, fingerprints of the data and adversaries that a run's numbers are of (`MeasurePlan.met`).
-
-    A task that was measured with several kinds of words has those of all of them.
-    """
-    met = dict[tuple[str, str], dict[str, str]]()
-    for measured in _measures(run):
-        for label, prints in measured["met"].items():
-            met.setdefault((measured["task"], journal_label(label, measured["options"])), {}).update(prints)
-    return met
 
 
 def alike(runs: Sequence[V], met: Callable[[V], Mapping[str, str]]) -> list[list[V]]:

@@ -13,7 +13,7 @@ from vse.errors import InputError, StorageError, first_line
 from vse.evaluation.item_vectors import alpha_of
 from vse.evaluation.metrics import WAYS
 from vse.inference.served_model import CARD
-from vse.report.measured import grouped, run_intervals, run_metrics, run_sizes
+from vse.report.measured import RunNumbers, grouped
 from vse.report.terminal import size_text
 from vse.stages.trained import load_run, read_config
 from vse.storage.folder import Folder
@@ -139,11 +139,11 @@ def _numbers(run: Folder, alpha: float | None, own: float | None) -> Iterator[st
 
     Of a model with another α than its `own`: what was measured at this α, or else what was measured at its own.
     """
-    at = None if alpha == own else alpha
-    if at is not None and not run_metrics(run, at):
-        yield f"Measured at α = {own:g}; this model uses α = {at:g}."
-        at = None
-    values, intervals, sizes = run_metrics(run, at), run_intervals(run, at), run_sizes(run, at)
+    numbers = RunNumbers(run, None if alpha == own else alpha)
+    if alpha not in (own, None) and not numbers.metrics:
+        yield f"Measured at α = {own:g}; this model uses α = {alpha:g}."
+        numbers = RunNumbers(run)
+    values, intervals, sizes = numbers.metrics, numbers.intervals, numbers.sizes
     if not values:
         yield "None were measured."
         return

@@ -9,7 +9,7 @@ from typing import Any
 from vse.config import dotted, fingerprint
 from vse.errors import InputError
 from vse.report.files import json_text, write_files
-from vse.report.measured import MetricKey, alike, grouped, named, run_evaluations, run_met, run_metrics, run_sizes
+from vse.report.measured import MetricKey, RunNumbers, alike, grouped, named
 from vse.report.page import Provenance, count, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
@@ -28,20 +28,20 @@ def read_reported(workspace: Workspace, name: str) -> ReportedRun:
     """Everything that a report shows of a run. Raises InputError if it is an ensemble, absent, or without numbers."""
     _refuse_ensemble(workspace, name)
     run = workspace.existing("runs", name, "runs")
-    metrics = run_metrics(run)
-    if not metrics:
+    numbers = RunNumbers(run)
+    if not numbers.metrics:
         raise InputError(f"runs={name}: has no numbers yet; finish it with jobs/train.py")
-    config, sizes = run.read_json("config.json"), run_sizes(run)
+    config, sizes = run.read_json("config.json"), numbers.sizes
     best = Checkpoints(run.child("checkpoints")).best()
     records = "" if best is None else best.read_json("context.json")["fingerprints"].get("records", "")
     kept = workspace.root.child("datasets").names() if records else []
     return ReportedRun(
         name=name,
         config=config,
-        metrics=metrics,
+        metrics=numbers.metrics,
         sizes=sizes,
-        met=run_met(run),
-        evaluations=run_evaluations(run),
+        met=numbers.met,
+        evaluations=numbers.evaluations,
         facts=_facts(config, sizes, read_origin(run)),
         records=records or fingerprint(config.get("data")),
         data=next((each.removesuffix(f"-{records}") for each in kept if each.endswith(f"-{records}")), ""),

@@ -10,7 +10,7 @@ from tests.unit.report.test_measured import write
 from vse.config import from_dict, override, to_dict
 from vse.evaluation import tasks
 from vse.report.evaluation_commands import evaluation_commands
-from vse.report.measured import run_evaluations
+from vse.report.measured import RunNumbers
 from vse.stages.measuring.options import MeasureOptions
 from vse.storage.folder import Folder
 
@@ -83,12 +83,12 @@ def test_evaluations_are_of_the_numbers_that_a_report_shows(tmp_path: Path) -> N
     write(run, "c", 290.0, {"asked": 2.0})
     write(run, "a", 250.0, {"asked": 3.0}, alpha=0.4)  # altered, so it is no number of the run
     write(run, "d", 0.0, {"asked": 0.5, "metrics": {"test/coco_5k": {"rsum": 400.0}}}, protocol="coco_5k")
-    evaluations = run_evaluations(run)
+    evaluations = RunNumbers(run).evaluations
     assert [(task, given["protocol"], given["drop_seed"]) for task, given in evaluations] == [
         ("retrieval", "coco_5k", 0),
         ("retrieval", "", 0),
     ]
-    assert run_evaluations(Folder.open(tmp_path / "other")) == []
+    assert RunNumbers(Folder.open(tmp_path / "other")).evaluations == []
 
 
 def test_a_command_holds_no_credential() -> None:

@@ -10,7 +10,7 @@ from vse.evaluation.tasks.attacks import AttacksTask
 from vse.evaluation.tasks.caption_pairs import CaptionPairsTask
 from vse.evaluation.tasks.retrieval import RetrievalTask
 from vse.presets import preset
-from vse.report.measured import altered, grouped, journal_label, named, run_metrics, run_sizes
+from vse.report.measured import RunNumbers, altered, grouped, journal_label, named
 from vse.stages.measuring.options import MeasureOptions, Size
 from vse.stages.measuring.plan import REVISION
 from vse.stages.measuring.stage import measure_run
@@ -56,7 +56,7 @@ def test_no_evaluation_takes_a_name_that_training_has_for_its_epochs() -> None:
 
 
 def known(run: Folder) -> dict[str, float]:
-    return named(run_metrics(run))
+    return named(RunNumbers(run).metrics)
 
 
 @pytest.fixture
@@ -103,14 +103,14 @@ def test_sizes_are_those_of_the_runs_numbers(run: Folder) -> None:
 
     write(run, "b", 300.0, size(6))
     write(run, "c", 300.0, size(7), folds=5)
-    assert run_sizes(run) == {"test": Size(6, 30)}
+    assert RunNumbers(run).sizes == {"test": Size(6, 30)}
 
 
 def test_an_evaluation_of_validation_stands_beside_that_of_the_kept_epoch(run: Folder) -> None:
     sizes = {"sizes": {"val": {"images": 6, "captions": 30, "folds": 1}}}
     write(run, "a", 300.0, {"metrics": {"val": {"rsum": 313.0}}, **sizes}, splits=("val",))
     assert known(run) == {"val/rsum": 310.0, "measured/val/rsum": 313.0}
-    assert run_sizes(run) == {"measured/val": Size(6, 30)}
+    assert RunNumbers(run).sizes == {"measured/val": Size(6, 30)}
 
 
 def test_two_files_of_pairs_are_two_numbers(run: Folder) -> None:
@@ -129,7 +129,7 @@ def test_numbers_of_earlier_weights_are_not_the_runs(tmp_path: Path) -> None:
     run = run_training(override(preset("vsepp_tiny"), sizes), place).folder
     found = measure_run(run, place, ["retrieval"])
     assert known(run)["test/rsum"] == found["test/rsum"]
-    assert run_sizes(run)["test"].images == 5
+    assert RunNumbers(run).sizes["test"].images == 5
     (name,) = [each for each in run.child("evaluation").names() if each.startswith("measures")]
     kept = run.child("evaluation").read_json(name)
     before = {**kept, "weights": ["0" * 64], "metrics": {"test": {"rsum": -1.0}}}
@@ -153,6 +153,6 @@ def test_headings_are_tasks_and_splits_with_validation_last(run: Folder) -> None
     config = {"options": {**options(), "attacks": {"words": ["shared"]}}}
     revision = [REVISION, AttacksTask.revision]
     write(run, "b", 0.0, {"task": "attacks", "revision": revision, "metrics": attacked, **config})
-    found = grouped(run_metrics(run))
+    found = grouped(RunNumbers(run).metrics)
     assert list(found) == ["retrieval: test", "retrieval: shifted", "retrieval: val", "attacks: test"]
     assert [key.metric.label for key in found["retrieval: test"]] == ["rsum", "sentence → image, R@1"]

@@ -21,7 +21,7 @@ from vse.config import override, to_dict
 from vse.errors import InputError, StorageError
 from vse.inference.served_model import CARD, offer_model
 from vse.presets import preset
-from vse.report.measured import run_intervals, run_metrics
+from vse.report.measured import RunNumbers
 from vse.report.model_card import NOT_STATED, CardOptions, model_card, write_card
 from vse.stages.measuring.stage import measure
 from vse.storage.folder import Folder
@@ -82,14 +82,14 @@ def test_a_card_names_the_data_set_and_the_text_encoder(run: Folder, tmp_path: P
 def test_numbers_are_those_of_the_measured_tables_with_intervals(place: Workspace) -> None:
     run = train(place, "vsepp_tiny", seed=2).folder
     before = model_card(run, CardOptions())
-    assert not run_intervals(run)  # only numbers of training
+    assert not RunNumbers(run).intervals  # only numbers of training
     assert "### retrieval: val" in before
     assert "Intervals are bootstraps" not in before
     measure([run], run.child("evaluation"), place, *asked("retrieval"))
     card = model_card(run, CardOptions())
     assert card != before
     assert card == model_card(run, CardOptions())
-    values, intervals = run_metrics(run), run_intervals(run)
+    values, intervals = RunNumbers(run).metrics, RunNumbers(run).intervals
     key = next(each for each in intervals if each.name == "test/t2i/r1")
     low, high = intervals[key]
     assert low <= values[key] <= high

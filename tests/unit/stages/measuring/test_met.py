@@ -9,7 +9,7 @@ from tests.levels import slow
 from tests.unit.asked import asked
 from vse.errors import InputError
 from vse.report import comparison_build
-from vse.report.measured import alike, run_met
+from vse.report.measured import RunNumbers, alike
 from vse.stages.measuring.plan import BOXES, PARSES, TRAINING, plan_measure
 from vse.stages.measuring.stage import measure_run
 
@@ -51,7 +51,7 @@ def test_kinds_of_words_that_are_in_names_share_a_table(place, univse):
     assert together(*(met(univse, place, "attacks", attacks__words=(words,)) for words in ("shared", "published")))
     for words in ("shared", "disjoint"):
         measure_run(univse, place, *asked("attacks", attacks__words=(words,)))
-    kinds = run_met(univse)["attacks", "test"].keys()
+    kinds = RunNumbers(univse).met["attacks", "test"].keys()
     assert {"test/univse/shared", "test/univse/disjoint"} <= kinds
 
 

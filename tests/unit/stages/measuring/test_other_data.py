@@ -15,7 +15,7 @@ from vse.config import from_dict, override, to_dict
 from vse.errors import InputError
 from vse.evaluation.protocol import PUBLISHED
 from vse.presets import preset
-from vse.report.measured import keyed, run_metrics
+from vse.report.measured import RunNumbers, keyed
 from vse.stages import pipeline
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import MeasureOptions
@@ -151,9 +151,9 @@ def test_other_data_are_attacked_with_words_of_their_own(tmp_path, place):
 
 def test_numbers_on_other_data_are_none_of_the_run(place, runs):
     run, options = runs["vsepp"], asked(on=("drawing=second",), attacks__words=("shared",))
-    before, found = run_metrics(run), measure([run], run.child("evaluation"), place, *options)
+    before, found = RunNumbers(run).metrics, measure([run], run.child("evaluation"), place, *options)
     assert any("attack_object" in key for key in found.metrics)
-    assert run_metrics(run) == before
+    assert RunNumbers(run).metrics == before
     assert all(key.label == "on-second/test" for key in keyed(found, to_dict(options[1])))
 
 
