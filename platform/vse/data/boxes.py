@@ -9,6 +9,9 @@ from vse.data.records import Box
 from vse.data.regions import DIGITS
 from vse.errors import InputError
 
+Annotated = tuple[tuple[Box, ...], tuple[float, float] | None]
+"""The boxes of an image, and its width and height if they are stated with the boxes."""
+NO_BOXES: Annotated = ((), None)
 _ROUNDING = 2  # pixels by which a box may exceed its image
 
 
@@ -41,18 +44,15 @@ def of_entry(item: Mapping[str, Any], where: str) -> tuple[Box, ...]:
     return tuple(boxes)
 
 
-def of_instances(
-    address: str, images: Iterable[str], sizes: dict[str, tuple[float, float]] | None = None
-) -> dict[str, tuple[Box, ...]]:
+def of_instances(address: str, images: Iterable[str]) -> dict[str, Annotated]:
     """The boxes in one of COCO's `instances_*.json`. Regions of crowds are left out, because they hold many objects.
 
     Args:
         address: The file.
         images: COCO's ids of the images that are asked for. Others are passed over.
-        sizes: Filled with the width and height of each image that is asked for, by its id.
 
     Returns:
-        Boxes by image id, of the images that have some.
+        Boxes and size by image id, of the images that are asked for and listed.
 
     Raises:
         InputError: The file is missing or damaged, or lists none of the images.
@@ -81,20 +81,16 @@ def of_instances(
         corners = (left, top, left + width, top + height)
         if box := in_fractions(spelled(names[category]), corners, own[image], where):
             boxes.setdefault(image, []).append(box)
-    if sizes is not None:
-        sizes |= own
-    return {image: tuple(each) for image, each in boxes.items()}
+    return {image: (tuple(boxes.get(image, ())), size) for image, size in own.items()}
 
 
-def of_files(
-    addresses: Iterable[str], images: Iterable[str], sizes: dict[str, tuple[float, float]]
-) -> dict[str, tuple[Box, ...]]:
-    """The boxes in several such files, with `sizes`. Those of one image add up. Raises as `of_instances` does."""
-    wanted, boxes = set(images), dict[str, tuple[Box, ...]]()
+def of_files(addresses: Iterable[str], images: Iterable[str]) -> dict[str, Annotated]:
+    """What `of_instances` returns of several files. Boxes of one image add up. Raises as it does."""
+    wanted, annotated = set(images), dict[str, Annotated]()
     for address in addresses:
-        for image, each in of_instances(address, wanted, sizes).items():
-            boxes[image] = boxes.get(image, ()) + each
-    return boxes
+        for image, (boxes, size) in of_instances(address, wanted).items():
+            annotated[image] = annotated[image][0] + boxes if image in annotated else boxes, size
+    return annotated
 
 
 def numbers(values: list[Any], what: str) -> tuple[float, float, float, float]:

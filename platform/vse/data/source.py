@@ -19,9 +19,10 @@ import numpy as np
 
 from vse import registry
 from vse.config import knob
+from vse.data.boxes import NO_BOXES, Annotated
 from vse.data.places import Root
 from vse.data.reading import is_json_lines, is_text, notice, read_json
-from vse.data.records import Box, Caption, Image, Records, cross_validated, limited
+from vse.data.records import Caption, Image, Records, cross_validated, limited
 from vse.errors import InputError
 from vse.registry import ComponentConfig
 from vse.storage import user_files
@@ -285,9 +286,9 @@ class RecordsBuilder:
         self._captions: dict[str, list[Caption | None]] = {}  # None: one that is left out
         self._caption_ids: set[str] = set()
         self._rejects: list[list[str]] = []
-        self._boxes: dict[str, tuple[Box, ...]] = {}
+        self._annotated: dict[str, Annotated] = {}
 
-    def image(self, image: Image, where: str, boxes: tuple[Box, ...] = ()) -> None:
+    def image(self, image: Image, where: str, annotated: Annotated = NO_BOXES) -> None:
         """Add an image with its annotated regions; `where` is file and entry, for messages.
 
         Raises InputError if its id is not unique.
@@ -298,8 +299,7 @@ class RecordsBuilder:
             raise InputError(f"{where}: image id {image.id!r} appears twice; ids must be unique")
         self._images[image.id] = image
         self._captions[image.id] = []
-        if boxes:
-            self._boxes[image.id] = boxes
+        self._annotated[image.id] = annotated
 
     def caption(self, caption: Caption, where: str) -> None:
         """Add a caption, with the text of its file, of an image that was added before; `where` is as for `image`.
@@ -367,12 +367,12 @@ class RecordsBuilder:
             raise InputError(f"{self._path}: holds no image with a caption")
         captions = [c for image in images for c in self._captions[image.id] if c]
         gaps = {image.id: [k for k, c in enumerate(self._captions[image.id]) if c is None] for image in images}
-        revision = revision_of(c.text for c in captions)
-        tokens = {"tokens": revision} if revision > 1 else {}  # what is made of the captions depends on it
-        boxes = {image.id: each for image in images if (each := self._boxes.get(image.id))}
-        source = {**source, **tokens, "rejects": self._rejects}
+        revision = revision_of(c.text for c in captions)  # what is made of the captions depends on it
+        source = {**source, **({"tokens": revision} if revision > 1 else {}), "rejects": self._rejects}
+        boxes = {image.id: each for image in images if (each := self._annotated[image.id][0])}
+        sizes = {image.id: each for image in images if (each := self._annotated[image.id][1])}
         left_out = {image: places for image, places in gaps.items() if places}
-        return Records(name, tuple(images), tuple(captions), source, boxes, left_out)
+        return Records(name, tuple(images), tuple(captions), source, boxes, left_out, sizes)
 
 
 def has_word(text: str) -> bool:

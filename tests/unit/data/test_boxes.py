@@ -32,7 +32,7 @@ def written(folder, content, name="instances_val2017.json"):
 
 
 def test_instances_become_fractions_without_crowds(tmp_path):
-    assert of_instances(written(tmp_path, INSTANCES), ["5", "9"]) == {"5": (CAT, TABLE)}
+    assert of_instances(written(tmp_path, INSTANCES), ["5", "9"]) == {"5": ((CAT, TABLE), (40, 20))}
     assert CAT.area == 0.25
 
 
@@ -60,11 +60,11 @@ def test_lines_and_points_are_left_out_with_a_notice(tmp_path, caplog):
     caplog.set_level("INFO")
     lines = [{"image_id": 5, "category_id": 7, "bbox": box} for box in ([3, 3, 0, 5], [3, 3, 5, 0])]
     content = {**INSTANCES, "annotations": [*lines, *INSTANCES["annotations"]]}
-    assert of_instances(written(tmp_path, content), ["5"]) == {"5": (CAT, TABLE)}
+    assert of_instances(written(tmp_path, content), ["5"]) == {"5": ((CAT, TABLE), (40, 20))}
     entry = {"width": 40, "height": 20, "objects": [{"category": "cat", "box": [5, 7, 10, 7]}]}
     assert of_entry(entry, "file: images[0]") == ()
     content = {**INSTANCES, "annotations": [{"image_id": 5, "category_id": 7, "bbox": [40, 0, 0.5, 10]}]}
-    assert of_instances(written(tmp_path, content), ["5"]) == {}
+    assert of_instances(written(tmp_path, content), ["5"]) == {"5": ((), (40, 20))}
     assert in_fractions("cat", (5, 5, 5.0001, 9), (40, 20), "file") is None
     assert [record.getMessage().partition("(")[2] for record in caplog.records] == [
         "3, 3, 3, 8) has no area and is left out",
@@ -98,7 +98,9 @@ def test_categories_are_spelled_as_in_captions(spelling, tmp_path):
     item = {"width": 40, "height": 20, "objects": [{"category": spelling("dining table"), "box": [0, 0, 40, 20]}]}
     assert of_entry(item, "file") == (TABLE,)
     renamed = [{**each, "name": spelling(each["name"])} for each in INSTANCES["categories"]]
-    assert of_instances(written(tmp_path, {**INSTANCES, "categories": renamed}), ["5"]) == {"5": (CAT, TABLE)}
+    assert of_instances(written(tmp_path, {**INSTANCES, "categories": renamed}), ["5"]) == {
+        "5": ((CAT, TABLE), (40, 20))
+    }
     assert in_fractions("A Dining_Table", (0, 0, 40, 20), (40, 20), "file", "c0") == replace(
         TABLE, label="A Dining_Table", caption="c0"
     )

@@ -3,13 +3,13 @@
 import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from vse.config import knob
-from vse.data.boxes import of_files
+from vse.data.boxes import NO_BOXES, of_files
 from vse.data.reading import SPLITS, field, notice, optional_id, read_json
 from vse.data.records import Image, Records
 from vse.data.source import (
@@ -73,16 +73,16 @@ class Coco(Source):
             raise InputError(
                 "data.boxes: the caption files use the same image ids, so the split of a file of boxes is ambiguous"
             )
-        named, sizes = [inside(root, file) for file in self.config.boxes], dict[str, tuple[float, float]]()
-        boxes = of_files(named, (image for part in parts for image in part.images), sizes)
+        named = [inside(root, file) for file in self.config.boxes]
+        annotated = of_files(named, (image for part in parts for image in part.images))
         for part, prefix in zip(parts, prefixes, strict=True):
             for number, (image, uri) in enumerate(part.images.items()):
                 where = f"{part.path}: images[{number}]"
-                builder.image(Image(prefix + image, uri, part.split), where, boxes.get(image, ()))
+                builder.image(Image(prefix + image, uri, part.split), where, annotated.get(image, NO_BOXES))
             captions += [GivenCaption(prefix + c.image, c.id, c.text, c.where) for c in part.captions]
         builder.given_captions(captions)
         name = readable_name(stem(next(iter(files.values()))).removeprefix("captions_"), "captions")
-        return replace(builder.records(f"coco_{name}", {"source": "coco"}), sizes=sizes)
+        return builder.records(f"coco_{name}", {"source": "coco"})
 
     @classmethod
     def recognises(cls, location: DataLocation) -> bool:

@@ -3,7 +3,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -151,7 +151,7 @@ class Flickr30kEntities(Source):
             ids = decode(root.read_bytes(f"{split}.txt"), root.address(f"{split}.txt"))[0].split()
             for id_, (captions, boxes) in zip(ids, read_each(root, partial(_of_photograph, root), ids), strict=True):
                 where = f"{root.address(f'{split}.txt')}: {id_}"
-                builder.image(Image(id_, f"{id_}.jpg", split), where, boxes)
+                builder.image(Image(id_, f"{id_}.jpg", split), where, (boxes, None))
                 for caption in captions:
                     builder.caption(caption, where)
         return builder.records("flickr30k_entities", {"source": "flickr30k_entities"})
@@ -166,7 +166,6 @@ class Flickr30kEntities(Source):
             raise InputError(f"data.captions: name the Karpathy file with the sentences of the photographs in {path}")
         sentences = _sentences(inside(self.folder(), self.config.captions))
         builder, splits, content = RecordsBuilder(path), SplitNames(path), read_json(path)
-        sizes = dict[str, tuple[float, float]]()
         if not isinstance(content, dict):
             raise InputError(f"{path}: expected an object with one entry for each photograph")
         for name, entry in content.items():
@@ -175,13 +174,13 @@ class Flickr30kEntities(Source):
             if name not in sentences:
                 raise InputError(f"{where}: data.captions={self.config.captions} has no such photograph")
             captions = [Caption(f"{name}#{k}", name, text) for k, text in enumerate(sentences[name])]
-            builder.image(Image(name, name, split), where, _boxes(entry, captions, where))
-            sizes[name] = size_of(entry, where)
+            annotated = _boxes(entry, captions, where), size_of(entry, where)
+            builder.image(Image(name, name, split), where, annotated)
             for caption in captions:
                 builder.caption(caption, where)
         splits.log()
         name = readable_name(stem(path), "phrases")
-        return replace(builder.records(name, {"source": "flickr30k_entities", "file": True}), sizes=sizes)
+        return builder.records(name, {"source": "flickr30k_entities", "file": True})
 
 
 def _has(folder: Folder, name: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from vse.config import knob
 from vse.data import boxes
 from vse.data.reading import SplitNames, field, notice, optional_id, read_json
-from vse.data.records import Box, Image, Records
+from vse.data.records import Image, Records
 from vse.data.source import (
     DataLocation,
     GivenCaption,
@@ -70,17 +70,15 @@ class Karpathy(Source):
         if by_path:
             notice(f"{path}: file names occur in several folders; images without cocoid are named by their paths")
         captions, named = list[GivenCaption](), [inside(self.folder(), file) for file in self.config.boxes]
-        sizes = dict[str, tuple[float, float]]()
-        instances = boxes.of_files(named, (entry.id for entry in entries if entry.id is not None), sizes)
+        instances = boxes.of_files(named, (entry.id for entry in entries if entry.id is not None))
         for entry in entries:
             image = entry.id or (entry.uri if by_path else entry.name)
-            builder.image(Image(image, entry.uri, entry.split), entry.where, entry.boxes or instances.get(image, ()))
+            annotated = entry.annotated or instances.get(image, boxes.NO_BOXES)
+            builder.image(Image(image, entry.uri, entry.split), entry.where, annotated)
             captions += _captions(image, entry)
-            sizes |= {image: entry.size} if entry.size else {}
         builder.given_captions(captions)
         name = readable_name(stem(path).removeprefix("dataset_"), "karpathy")
-        records = builder.records(name, {"source": "karpathy", "restval": self.config.restval})
-        return replace(records, sizes=sizes)
+        return builder.records(name, {"source": "karpathy", "restval": self.config.restval})
 
     def with_all_captions(self) -> "Karpathy.Config":
         """With the images of the split restval."""
@@ -136,8 +134,7 @@ class _Entry:
     uri: str
     split: str
     sentences: list[Any]
-    boxes: tuple[Box, ...]
-    size: tuple[float, float] | None
+    annotated: boxes.Annotated | None
 
 
 def _entry(item: Mapping[str, Any], split: str, where: str) -> _Entry:
@@ -146,8 +143,8 @@ def _entry(item: Mapping[str, Any], split: str, where: str) -> _Entry:
     uri = f"{folder}/{name}" if folder else name
     sentences = field(item, "sentences", list, where)
     own = boxes.of_entry(item, where)
-    size = boxes.size_of(item, where) if own else None
-    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, sentences, own, size)
+    annotated = (own, boxes.size_of(item, where)) if own else None
+    return _Entry(where, optional_id(item, "cocoid", where), name, uri, split, sentences, annotated)
 
 
 def _captions(image: str, entry: _Entry) -> Iterator[GivenCaption]:
