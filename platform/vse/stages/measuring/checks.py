@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from vse import registry
@@ -44,6 +45,7 @@ class CheckedRequest:
         tasks: Those that measure, by name.
         missing: What the runs or the data lack of what other tasks need, by the name of the task.
         selected: Whether images are selected by their adversaries, so that `sizes` are those of all of them.
+        describe: Gives the records of a configuration's data.
     """
 
     loaded: tuple[Trained, ...]
@@ -53,6 +55,7 @@ class CheckedRequest:
     tasks: dict[str, Task]
     missing: dict[str, str]
     selected: bool
+    describe: Callable[[RunConfig], Records]
 
     @property
     def attacked(self) -> bool:
@@ -63,6 +66,13 @@ class CheckedRequest:
     def parsed(self) -> bool:
         """Whether captions are parsed for a task, whatever the family reads."""
         return self.attacked or any(task.parsed for task in self.tasks.values())
+
+    @cached_property
+    def training_images(self) -> frozenset[str]:
+        """Ids of the images on which a run was trained."""
+        runs = zip(self.loaded, self.configs, self.records, strict=True)
+        seen = (seen_in_training(run.config, config, records, self.describe) for run, config, records in runs)
+        return frozenset().union(*seen)
 
 
 def check_measure(
@@ -104,10 +114,6 @@ def check_measure(
         for split in dict.fromkeys(options.splits):
             name, size = size_in(config, described, split, options)
             sizes.setdefault(name, size)
-    if options.on and not workspace.external.given:
-        for trained, config, described in zip(loaded, configs, records, strict=True):
-            seen = seen_in_training(trained.config, config, described, describe)
-            warn_of_training_images(seen, described, options.splits)
     subject = Subject(
         grid=lambda: _one_view(configs[0]),
         pictures=lambda: _transform(configs[0]) is not None,
@@ -125,7 +131,9 @@ def check_measure(
         task.check(records[0])
         for key, source in task.word_sources:
             source_digits(source, workspace, key)
-    request = CheckedRequest(loaded, configs, records, sizes, kept, missing, options.selection.images > 0)
+    request = CheckedRequest(loaded, configs, records, sizes, kept, missing, options.selection.images > 0, describe)
+    if options.on and not workspace.external.given:
+        warn_of_training_images(request.training_images, records[0], options.splits)
     for trained, config, described in zip(loaded, configs, records, strict=True):
         _check_stages(trained, config, described, workspace, request, options)
     return request

@@ -1,17 +1,14 @@
 """What tasks share of a split: codes, folds and adversaries, of whatever process measures it."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import torch
 
 from vse.data.records import Split
 from vse.evaluation.task import Context, Scope, Task
-from vse.stages import pipeline
 from vse.stages.attack import of_captions
 from vse.stages.measuring.members import Members
 from vse.stages.measuring.options import MeasureOptions, protocol_of
-from vse.stages.measuring.other_data import seen_in_training
 from vse.stages.measuring.plan import MeasurePlan
 
 
@@ -26,7 +23,7 @@ def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members
     """
     protocol = plan.protocols[part.name] if part.name else protocol_of("", MeasureOptions())
     whole = any(task.scope is Scope.SPLIT for task in here.values())
-    context = Context(members, part, protocol, {}, whole, () if part.name else _trained_on(plan, members))
+    context = Context(members, part, protocol, {}, whole, () if part.name else plan.training_images())
     wanted = {kind for task in here.values() for kind in task.adversaries}
     if wanted:
         rows = torch.cat([torch.from_numpy(fold.captions) for fold in context.folds]).numpy()
@@ -36,12 +33,3 @@ def context_of(plan: MeasurePlan, part: Split, here: Mapping[str, Task], members
             if kind in wanted
         }
     return context
-
-
-def _trained_on(plan: MeasurePlan, members: Members) -> frozenset[str]:
-    """Ids of the measured images on which a member was trained."""
-    if not plan.options.on:
-        return members.training_images
-    describe = partial(pipeline.describe, workspace=members.workspace)
-    seen = (seen_in_training(m.trained.config, m.config, m.material.records, describe) for m in members.each)
-    return frozenset().union(*seen)

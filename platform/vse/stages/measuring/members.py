@@ -182,12 +182,6 @@ class Members:
         """Images and captions of the data that are measured on, as the first member has them."""
         return self.each[0].material.records
 
-    @property
-    def training_images(self) -> frozenset[str]:
-        """Ids of the images that a member was trained on, if the data are the runs' own."""
-        images = (image for member in self.each for image in member.material.records.images)
-        return frozenset(image.id for image in images if image.split == "train")
-
     def data_set(self) -> Split:
         """All images that the members share, of every split, with their captions as the first member has them."""
         others = [{(i.id, i.uri) for i in member.material.records.images} for member in self.each[1:]]

@@ -56,7 +56,7 @@ def on_other_data(config: RunConfig, options: SharedOptions) -> RunConfig:
 def seen_in_training(
     own: RunConfig, config: RunConfig, records: Records, describe: Callable[[RunConfig], Records]
 ) -> frozenset[str]:
-    """Ids of the images of other data that are files of a run's training images, as those of another fold.
+    """Ids of the images on which a run was trained. Images of other data, as another fold, are known by their files.
 
     Args:
         own: The run's configuration.
@@ -64,6 +64,8 @@ def seen_in_training(
         records: These data.
         describe: Gives the records of a configuration's data.
     """
+    if config is own:
+        return frozenset(image.id for image in records.images if image.split == "train")
     try:
         root, own_root = (registry.build("source", each.data).image_root for each in (config, own))
         trained_on = describe(own).split("train").images if root and own_root else ()

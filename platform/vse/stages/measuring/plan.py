@@ -1,7 +1,7 @@
 """What measuring runs will take: runs, splits, adversaries and tasks, before anything is encoded."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -58,6 +58,7 @@ class MeasurePlan:
         sizes: How much is measured of each split.
         device: Where to compute.
         runs: Addresses of the runs.
+        training_images: Returns the ids of the images on which a run was trained.
     """
 
     members: Members
@@ -70,6 +71,7 @@ class MeasurePlan:
     sizes: dict[str, Size]
     device: torch.device
     runs: tuple[str, ...]
+    training_images: Callable[[], frozenset[str]]
 
     def digits(self, name: str) -> str:
         """Fingerprint of everything that determines the numbers of a task, used in the names of their files."""
@@ -226,6 +228,7 @@ def plan_measure(
         sizes=dict(size_of(part, protocols[part.name]) for part in parts),
         device=device_of(options.device, "measure.device"),
         runs=tuple(run.uri for run in runs),
+        training_images=lambda: request.training_images,
     )
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from vse.evaluation.protocol import PUBLISHED
 from vse.presets import preset
 from vse.report.measured import RunNumbers, keyed
 from vse.stages import pipeline
+from vse.stages.measuring import checks
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import MeasureOptions
 from vse.stages.measuring.plan import plan_measure
@@ -210,8 +212,10 @@ def test_images_that_a_run_was_trained_on_are_counted(tmp_path, place, caplog):
         assert [text.startswith(start) for text, start in zip(found, line, strict=True)] == [True] * len(line)
 
 
-def test_pairs_of_other_data_on_training_images_are_counted(tmp_path, place, caplog):
-    """Pairs of all splits count, whichever splits are measured."""
+def test_pairs_of_other_data_on_training_images_are_counted(tmp_path, place, caplog, monkeypatch):
+    """Pairs of all splits count, whichever splits are measured. Training images are looked for once."""
+    looked_for = Mock(side_effect=checks.seen_in_training)
+    monkeypatch.setattr(checks, "seen_in_training", looked_for)
     config = folded(tmp_path)
     run, records = run_training(config, place).folder, pipeline.describe(config, place)
     images = [*records.split("train").images[:3], records.split("test").images[0]]
@@ -222,4 +226,5 @@ def test_pairs_of_other_data_on_training_images_are_counted(tmp_path, place, cap
     caplog.clear()
     (found,) = (value for name, value in measure_run(run, place, names, options).items() if "training_images" in name)
     assert found == 75.0
+    looked_for.assert_called_once()
     assert "3 of 4 measured pairs have an image that the run was trained on" in caplog.text
