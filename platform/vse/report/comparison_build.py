@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,6 @@ from vse.config import fingerprint, flatten, knob, to_dict
 from vse.display.escaping import one_line
 from vse.display.markdown import block
 from vse.errors import InputError
-from vse.evaluation.task import Task
 from vse.evaluation.tasks import check_names, task
 from vse.report.build import command_of
 from vse.report.comparison import Compared, Comparison, System, compare, differing_keys, systems_of, with_same_seeds
@@ -26,7 +25,7 @@ from vse.stages.describe import describe
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
-from vse.stages.measuring.plan import BOXES, PARSES, TRAINING, MeasurePlan, plan_measure
+from vse.stages.measuring.plan import BOXES, PARSES, READS, TRAINING, MeasurePlan, plan_measure
 from vse.stages.measuring.stage import Measured, MeasureWork, all_kept, carry_out, measure_on_cluster, work_for
 from vse.stages.measuring.work import joined_cluster
 from vse.stages.trained import read_config
@@ -236,14 +235,11 @@ def measured_alike(
     return results
 
 
-# By kind of fingerprint: what differs, why it matters, and to which tasks.
-_READ = dict[str, tuple[str, Callable[[Task], bool]]](
-    {
-        PARSES: ("parsers (text.parser), and parses say what is right in", lambda task: task.parsed),
-        BOXES: ("annotated boxes, which say what is right in", lambda task: task.reads_boxes),
-        TRAINING: ("training captions, which decide the queries or candidates of", lambda task: task.reads_training),
-    }
-)
+_DIFFERS = {  # what differs, and why it matters
+    PARSES: "parsers (text.parser), and parses say what is right in",
+    BOXES: "annotated boxes, which say what is right in",
+    TRAINING: "training captions, which decide the queries or candidates of",
+}
 
 
 def _refuse_other_texts(plan: MeasurePlan, name: str, prints: Mapping[str, str], first: str) -> None:
@@ -256,10 +252,10 @@ def _refuse_other_texts(plan: MeasurePlan, name: str, prints: Mapping[str, str],
         first: The name of that run.
     """
     others = {each for each, digits in plan.fingerprints.items() if prints.get(each, digits) != digits}
-    for kind, (what, reads) in _READ.items():
+    for kind, reads in READS.items():
         if kind in others:
             names = ",".join(each for each, task in plan.tasks.items() if reads(task))
-            raise InputError(f"runs={first},{name}: {first} and {name} have other {what} tasks={names}")
+            raise InputError(f"runs={first},{name}: {first} and {name} have other {_DIFFERS[kind]} tasks={names}")
     if others:
         raise InputError(
             f"runs={first},{name}: {first} and {name} are attacked by different captions (their "

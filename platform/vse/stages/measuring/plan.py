@@ -38,6 +38,12 @@ log = logging.getLogger(__name__)
 REVISION = 7  # of what tasks have in common; 7: intervals, and adversaries of the measurement
 
 PARSES, BOXES, TRAINING = "parses", "boxes", "training captions"  # among fingerprints, next to names of splits
+READS: dict[str, Callable[[Task], bool]] = {
+    PARSES: lambda task: task.parsed,
+    BOXES: lambda task: task.reads_boxes,
+    TRAINING: lambda task: task.reads_training,
+}
+"""Whether a task takes queries or truths from them."""
 
 Kind = tuple[str, str]
 """A kind of adversaries and a kind of words."""
@@ -113,7 +119,7 @@ class MeasurePlan:
         what else candidates depend on. Numbers stand in one table only if they agree in all that both have."""
         task, prints = self.tasks[name], self.fingerprints_of(name)
         more = {"content": fingerprint([task.content(), None if task.config_in_names else task.config])}
-        more |= {key: digits for key, digits in prints.items() if key in (PARSES, BOXES, TRAINING)}
+        more |= {key: digits for key, digits in prints.items() if key in READS}
         if task.scope is Scope.DATA:
             return {label_of(task, "", self.options): {"records": self.members.records.fingerprint, **more}}
         return {
@@ -139,13 +145,9 @@ class MeasurePlan:
 
     def _prints_of(self, tasks: Collection[Task]) -> dict[str, str]:
         """Fingerprints of the splits, of the adversaries that some tasks read, and of what else they read."""
-        prints, kinds = dict[str, str](), {kind for task in tasks for kind in task.adversaries}
-        if any(task.parsed for task in tasks):
-            prints[PARSES] = self._parses
-        if any(task.reads_boxes for task in tasks):
-            prints[BOXES] = self._boxes
-        if any(task.reads_training for task in tasks):
-            prints[TRAINING] = self._training
+        made = {PARSES: lambda: self._parses, BOXES: lambda: self._boxes, TRAINING: lambda: self._training}
+        prints = {name: made[name]() for name, reads in READS.items() if any(map(reads, tasks))}
+        kinds = {kind for task in tasks for kind in task.adversaries}
         for (part, *kind), digits in self._splits.items():
             if not kind or tuple(kind) in kinds:
                 prints["/".join((part, *kind))] = digits
