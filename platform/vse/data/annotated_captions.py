@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vse.data.reading import field, read_json
+from vse.data.reading import field, read_json, required_id
 from vse.errors import InputError
 from vse.text.components import Attribute, Components, Object, Relation
 
@@ -55,7 +55,7 @@ def read_annotated(path: str) -> tuple[AnnotatedCaption, ...]:
 
 
 def _caption(row: Any, where: str) -> AnnotatedCaption:
-    filename, caption = (field(row, key, str, where) for key in ("image", "caption"))
+    filename, caption = required_id(row, "image", where), field(row, "caption", str, where)
     required, optional = dict[str, tuple[frozenset[Words], ...]](), dict[str, frozenset[Words]]()
     for kind, length in KINDS.items():
         required[kind] = tuple(_readings(item, length, f"{where}: {kind!r}") for item in field(row, kind, list, where))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vse.data.reading import field, notice, read_json
+from vse.data.reading import field, notice, read_json, required_id
 from vse.data.records import Box
 from vse.data.regions import DIGITS
 from vse.errors import InputError
@@ -65,14 +65,14 @@ def of_instances(address: str, images: Iterable[str]) -> dict[str, Annotated]:
     own = dict[str, tuple[float, float]]()
     for number, entry in enumerate(field(data, "images", list, address)):
         where = f"{address}: images[{number}]"
-        if (image := str(field(entry, "id", (int, str), where))) in wanted:
+        if (image := required_id(entry, "id", where)) in wanted:
             own[image] = size_of(entry, where)
     if not own:
         raise InputError(f"{address}: lists none of the images of this data set; expected the file of its split")
     boxes = dict[str, list[Box]]()
     for number, entry in enumerate(field(data, "annotations", list, address)):
         where = f"{address}: annotations[{number}]"
-        image = str(field(entry, "image_id", (int, str), where))
+        image = required_id(entry, "image_id", where)
         if image not in own or entry.get("iscrowd"):
             continue
         if (category := field(entry, "category_id", int, where)) not in names:

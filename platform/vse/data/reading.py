@@ -193,6 +193,12 @@ def optional_id(item: Mapping[str, Any], key: str, where: str) -> str | None:
     return str(value)
 
 
+def required_id(item: Any, key: str, where: str) -> str:
+    """As `optional_id`, of an object that must have the id. Raises InputError for one that has none."""
+    value = optional_id(item, key, where) if isinstance(item, dict) else None
+    return field(item, key, (int, str), where) if value is None else value
+
+
 class SplitNames:
     """Translates the split names of one file: `dev`, `validation` and `Train` mean val, val and train.
 

@@ -30,10 +30,18 @@ def test_readings_and_what_is_optional(tmp_path):
     assert [each.word for each in components.relations] == ["hang", "have"]
 
 
+@pytest.mark.parametrize("image", [42, 42.0, "42"])
+def test_images_may_be_named_by_number(tmp_path, image):
+    file = tmp_path / "gold.json"
+    file.write_text(json.dumps([ENTRY | {"image": image}]))
+    assert [each.filename for each in read_annotated(str(file))] == ["42"]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"image": 1}, "entry 0: 'image' must be str, got int"),
+        ({"image": None}, "entry 0: 'image' must be int or str, got NoneType"),
+        ({"image": 1.5}, "entry 0: 'image' must be a whole number or text, got 1.5"),
         ({"relations": None}, "entry 0: 'relations' must be list, got NoneType"),
         ({"attributes": ["white"]}, r"entry 0: 'attributes': expected a list of 2 words, or .* got 'white'"),
         ({"objects": [["clock", "wall"]]}, r"entry 0: 'objects': expected a word, or .* got \['clock', 'wall'\]"),

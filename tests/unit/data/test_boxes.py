@@ -31,6 +31,14 @@ def written(folder, content, name="instances_val2017.json"):
     return str(folder / name)
 
 
+def test_ids_are_read_as_those_of_captions(tmp_path):
+    """Such as 5.0, which is written if a library has read ids as numbers."""
+    content = json.loads(
+        json.dumps(INSTANCES).replace('"id": 5', '"id": 5.0').replace('"image_id": 5', '"image_id": 5.0')
+    )
+    assert of_instances(written(tmp_path, content), ["5"]) == {"5": ((CAT, TABLE), (40, 20))}
+
+
 def test_instances_become_fractions_without_crowds(tmp_path):
     assert of_instances(written(tmp_path, INSTANCES), ["5", "9"]) == {"5": ((CAT, TABLE), (40, 20))}
     assert CAT.area == 0.25

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from vse.config import knob
 from vse.data.boxes import NO_BOXES, of_files
-from vse.data.reading import SPLITS, field, notice, optional_id, read_json
+from vse.data.reading import SPLITS, field, notice, optional_id, read_json, required_id
 from vse.data.records import Image, Records
 from vse.data.source import (
     DataLocation,
@@ -142,7 +142,7 @@ def _read(path: str, split: str, images: str) -> _Part:
     base = str(local_path(base)) if base.startswith("~") else base
     for number, entry in enumerate(field(data, "images", list, path)):
         where = f"{path}: images[{number}]"
-        image = _required_id(entry, "id", where)
+        image = required_id(entry, "id", where)
         if image in part.images:
             raise InputError(f"{where}: image id {image!r} appears twice; ids must be unique")
         name = _name_in_url(entry, where)
@@ -155,7 +155,7 @@ def _read(path: str, split: str, images: str) -> _Part:
     by_number = {digits: image for image in part.images if (digits := _number(image)) and counts[digits] == 1}
     for number, entry in enumerate(field(data, "annotations", list, path)):
         where = f"{path}: annotations[{number}]"
-        image_id = _required_id(entry, "image_id", where)
+        image_id = required_id(entry, "image_id", where)
         image = (
             image_id
             if image_id in part.images or (digits := _number(image_id)) is None or counts[digits] > 1
@@ -166,11 +166,6 @@ def _read(path: str, split: str, images: str) -> _Part:
         text = None if entry.get("caption", "") is None else field(entry, "caption", str, where)
         part.captions.append(GivenCaption(image, optional_id(entry, "id", where), text, where))
     return part
-
-
-def _required_id(entry: Any, key: str, where: str) -> str:
-    value = optional_id(entry, key, where) if isinstance(entry, dict) else None
-    return str(field(entry, key, (int, str), where)) if value is None else value
 
 
 def _name_in_url(entry: Mapping[str, Any], where: str) -> str:
