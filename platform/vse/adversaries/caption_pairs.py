@@ -248,6 +248,10 @@ def _pair(row: Any, where: str, path: str, stem: str) -> CaptionPair:
     return CaptionPair(filename, nfc(without_web(caption)), nfc(without_web(negative)), category)
 
 
+NamesImage = CaptionPair | Rewrite | AnnotatedCaption
+"""What names an image by its `filename`."""
+
+
 @dataclass(frozen=True, slots=True)
 class MatchedImages:
     """`ids`: file name -> image id. `ambiguous`: names that several images share, which match none of them."""
@@ -255,10 +259,18 @@ class MatchedImages:
     ids: Mapping[str, str]
     ambiguous: frozenset[str]
 
+    def warning(self, items: Sequence[NamesImage], what: str, data: str) -> str:
+        """How many of some pairs or captions, as `what` says, give an ambiguous name; empty if none does."""
+        unclear = [each.filename for each in items if each.filename in self.ambiguous]
+        if not unclear:
+            return ""
+        return (
+            f"{len(unclear)} of {len(items)} {what} give a name that several images share, such as {unclear[0]!r}; "
+            f"write an image's id, or its path as {data} has it"
+        )
 
-def match_images(
-    pairs: Iterable[CaptionPair | Rewrite | AnnotatedCaption], images: Sequence[tuple[str, str]]
-) -> MatchedImages:
+
+def match_images(pairs: Iterable[NamesImage], images: Sequence[tuple[str, str]]) -> MatchedImages:
     """The images, given as (id, uri), that the pairs' file names mean.
 
     By id; by path, where one of file name and uri (or id) is the end of the other; by path without the file's ending;

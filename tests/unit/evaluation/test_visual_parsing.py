@@ -140,7 +140,7 @@ def test_captions_of_files_and_what_their_negatives_swap(tmp_path):
 
 
 @pytest.mark.parametrize("folds", [1, 2])
-def test_a_name_that_images_of_several_folds_share_is_none_of_theirs(tmp_path, folds):
+def test_a_name_that_images_of_several_folds_share_is_none_of_theirs(tmp_path, folds, caplog):
     """`0.png` may be of either folder, and of `c` only one fold has an image."""
     runs: Any = Runs(1)
     names = ("a/0.png", "a/1.png", "b/0.png", "c/3.png")
@@ -157,6 +157,17 @@ def test_a_name_that_images_of_several_folds_share_is_none_of_theirs(tmp_path, f
     values = evaluated(VisualParsingTask(config), context).values
     words = [values[f"parsing_attribute/{name}/words"] for name in ("swap", "swap/swapped", "gold/annotated")]
     assert words == [2, 2, 1]
+    for key in (f"captions={file}", f"annotated={tmp_path}/gold.json"):
+        counted = (
+            f"measure.visual_parsing.{key}: 1 of 2 captions give a name that several images share, such as '0.png'; "
+        )
+        assert sum(text.startswith(counted) for text in caplog.messages) == 1
+    gold[1]["image"] = "0.png"
+    (tmp_path / "gold.json").write_text(json.dumps(gold))
+    with pytest.raises(
+        InputError, match=r"gold\.json: none of 2 captions is of an image of made up; 2 of 2 captions give"
+    ):
+        VisualParsingTask(config).check(runs.records)
 
 
 def test_annotated_captions_have_the_truth_of_a_person(tmp_path):

@@ -89,7 +89,6 @@ class CaptionPairsTask(Task):
         if not self.config.files:
             raise InputError(f"{named}: name files of (image, caption, negative caption)")
         matched = match_images(self.pairs, [(image.id, image.uri) for image in images])
-        unclear = [pair.filename for pair in self.pairs if pair.filename in matched.ambiguous]
         there = [pair for pair in self.pairs if pair.filename in matched.ids]
         texts = _texts(records) if any(isinstance(pair, Rewrite) for pair in there) else {}
         both = (
@@ -97,12 +96,7 @@ class CaptionPairsTask(Task):
             for each in there
         )
         kept = [pair for pair in both if pair is not None]
-        warning = (
-            f"{len(unclear)} of {len(self.pairs)} pairs give a name that several images share, such as "
-            f"{unclear[0]!r}; write an image's id, or its path as {data} has it"
-            if unclear
-            else ""
-        )
+        warning = matched.warning(self.pairs, "pairs", data)
         if not kept:
             other = " and differs from the caption that it rewrites" if there else ""
             none = f"{named}: none of {len(self.pairs)} pairs is of an image of {data}{other}"

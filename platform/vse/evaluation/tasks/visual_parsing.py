@@ -94,12 +94,19 @@ class VisualParsingTask(Task):
 
     def check(self, records: Records) -> None:
         images = [(image.id, image.uri) for image in records.images]
-        for key, captions in (("captions", self.pairs), ("annotated", self.annotated)):
-            if captions and not match_images(captions, images).ids:
+        for named, captions in self._of_files():
+            matched = match_images(captions, images)
+            if not matched.ids:
+                advice = matched.warning(captions, "captions", records.name) or "name images as its files do"
                 raise InputError(
-                    f"measure.visual_parsing.{key}={','.join(getattr(self.config, key))}: none of {len(captions)} "
-                    f"captions is of an image of {records.name}; name images as its files do"
+                    f"{named}: none of {len(captions)} captions is of an image of {records.name}; {advice}"
                 )
+
+    def _of_files(self) -> Iterator[tuple[str, Sequence[CaptionPair | AnnotatedCaption]]]:
+        """(key with its value, captions of its files)."""
+        for key, captions in (("captions", self.pairs), ("annotated", self.annotated)):
+            if captions:
+                yield f"measure.visual_parsing.{key}={','.join(getattr(self.config, key))}", captions
 
     @torch.inference_mode()
     def measure(self, context: Context) -> dict[str, float]:
@@ -110,8 +117,12 @@ class VisualParsingTask(Task):
         `annotated` has the dependencies of a person as truth.
         """
         self._shown = []
-        images = [(image.id, image.uri) for image in context.runs.records.images]
-        image_of, folds = match_images(self.content(), images).ids, []
+        records = context.runs.records
+        matched = match_images(self.content(), [(image.id, image.uri) for image in records.images])
+        for named, captions in self._of_files():
+            if unclear := matched.warning(captions, "captions", records.name):
+                log.warning("%s: %s", named, unclear)
+        image_of, folds = matched.ids, []
         for number, fold in enumerate(context.folds):
             captions = [context.split.captions[row] for row in fold.captions]
             texts = [each.text for each in captions]
