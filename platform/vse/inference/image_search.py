@@ -17,6 +17,7 @@ from vse.data.image_files import picture_files
 from vse.data.places import below
 from vse.data.records import Image, Records
 from vse.data.source import has_word
+from vse.display.counts import count
 from vse.errors import Diverged, InputError
 from vse.inference.embedder import Embedder
 from vse.inference.inputs import FolderPictures, SplitData, expanded
@@ -151,17 +152,17 @@ def _lines(file: str) -> list[tuple[int, str]]:
 def check_search(workspace: Workspace, options: SearchOptions) -> Iterator[str]:
     """The lines of a dry run; nothing is written. Raises InputError as `search` does before it scores."""
     sentences, embedder = sentences_of(options), _embedder(workspace, options)
-    queries = f"{len(sentences)} sentence{'s' if len(sentences) > 1 else ''}" if sentences else f"image={options.image}"
+    queries = count(len(sentences), "sentence") if sentences else f"image={options.image}"
     if options.images:
         files, others = picture_files(expanded(options.images), "images")
         if others:
             yield others
-        yield f"search {len(files)} pictures in {options.images} by {queries}"
+        yield f"search {count(len(files), 'picture')} in {options.images} by {queries}"
     else:
         source = registry.build("source", embedder.trained.config.data)
         records = source.describe()
         part = records.split(options.split)
-        number = f"{len(part.images)} images" if sentences else f"{len(part.captions)} captions"
+        number = count(len(part.images), "image") if sentences else count(len(part.captions), "caption")
         yield f"search {number} of split {part.name} of {records.name} by {queries}"
         if options.image and query_image(records, source.image_root, options.image) is None:
             embedder.check_pictures()

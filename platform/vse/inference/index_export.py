@@ -11,6 +11,7 @@ import pyarrow as pa
 from vse import registry
 from vse.config import fingerprint, knob, to_dict
 from vse.data.image_files import picture_files
+from vse.display.counts import count
 from vse.errors import InputError
 from vse.inference.embedder import Embedder
 from vse.inference.inputs import FolderPictures, SplitData, expanded
@@ -103,12 +104,12 @@ def check_export(workspace: Workspace, options: IndexOptions) -> Iterator[str]:
         if others:
             yield others
         _check_lists(options, {"images": len(files)})
-        yield f"export vectors of {len(files)} pictures in {options.images}"
+        yield f"export vectors of {count(len(files), 'picture')} in {options.images}"
         return
     records = registry.build("source", embedder.trained.config.data).describe()
     part = records.split(options.split)
     _check_lists(options, {"images": len(part.images), "captions": len(part.captions)})
-    number = f"{len(part.images)} images and {len(part.captions)} captions"
+    number = f"{count(len(part.images), 'image')} and {count(len(part.captions), 'caption')}"
     yield f"export vectors of {number} of split {part.name} of {records.name}"
 
 

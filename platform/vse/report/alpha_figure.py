@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from vse.adversaries.attacks import ATTACKS, of_paper
+from vse.display.counts import count
 from vse.evaluation.intervals import Interval, interval
 from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults, Arm
-from vse.report.page import count
 from vse.report.style import AXIS, INK, PAPER, REFERENCE, SOFT, SWEPT, add_legend, blank, rendered, styled
 
 HALO = {"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.8}  # keeps text legible over lines

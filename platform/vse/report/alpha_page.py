@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vse.adversaries.attacks import ATTACKS
+from vse.display.counts import count
 from vse.evaluation.intervals import interval
 from vse.evaluation.metrics import WAYS
 from vse.report.alpha_figure import alpha_figure, drawn_attacks
 from vse.report.curve import AlphaResults, Metrics
 from vse.report.files import RESULTS, json_text, write_files
-from vse.report.page import Provenance, count, provenance, render
+from vse.report.page import Provenance, provenance, render
 from vse.report.style import inline
 from vse.report.tables import PLAIN, Table, alpha_table, attack_groups, curve_csv
 from vse.storage.folder import Folder

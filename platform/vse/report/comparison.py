@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from vse.config import fingerprint, flatten, override
+from vse.display.counts import count
 from vse.errors import InputError
 from vse.evaluation.metrics import Metric
 from vse.evaluation.outcomes import Outcomes, in_folds
 from vse.evaluation.statistics import Sample, bootstrap_all
 from vse.report.measured import MetricKey
-from vse.report.page import count
 from vse.stages.measuring.options import Size
 from vse.training.config import RunConfig, identity
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from vse.display.counts import count
 from vse.display.markdown import artifact, block, commands, escaped, run, table
 from vse.evaluation.intervals import interval
 from vse.evaluation.metrics import WAYS
 from vse.report.curve import AlphaResults
-from vse.report.page import count
 from vse.report.response import OBJECTIVE, Point, ResponseResults
 from vse.report.tables import PLAIN, Column, alpha_table
 from vse.storage.folder import Folder

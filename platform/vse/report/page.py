@@ -66,8 +66,3 @@ def signed(value: float, decimals: int = 1) -> str:
     """A number with its sign; zero after rounding has no sign."""
     rounded = round(value, decimals)
     return f"{rounded:{'+' if rounded else 'z'}.{decimals}f}".replace("-", "−")
-
-
-def count(number: int, noun: str) -> str:
-    """3 seeds, 1 seed."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from vse.display.counts import count
 from vse.report.files import RESULTS, csv_text, json_text, write_files
-from vse.report.page import count, provenance, render, signed
+from vse.report.page import provenance, render, signed
 from vse.report.published import PAPERS
 from vse.storage.folder import Folder
 

@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vse.display.counts import count
 from vse.evaluation.intervals import interval
 from vse.report.files import RESULTS, csv_text, json_text, write_files
 from vse.report.importance import Importance, importance
-from vse.report.page import Provenance, count, provenance, render
+from vse.report.page import Provenance, provenance, render
 from vse.report.response import OBJECTIVE, PAIRS, RSUM, Point, ResponseResults, front
 from vse.report.response_figures import front_figure, importance_figure, interaction_figure, response_figure
 from vse.report.style import inline

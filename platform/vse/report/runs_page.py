@@ -7,10 +7,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vse.config import dotted, fingerprint
+from vse.display.counts import count
 from vse.errors import InputError
 from vse.report.files import json_text, write_files
 from vse.report.measured import MetricKey, RunNumbers, alike, grouped, named
-from vse.report.page import Provenance, count, provenance, render
+from vse.report.page import Provenance, provenance, render
 from vse.report.published_page import ReportedRun, published_tables, unrecognised
 from vse.report.tables import metrics_csv
 from vse.report.terminal import size_text

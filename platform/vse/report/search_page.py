@@ -9,11 +9,12 @@ from typing import Any
 from vse.cli.command import Request
 from vse.config import fingerprint, flatten, to_dict
 from vse.data.images import UnreadableImage, open_image
+from vse.display.counts import count
 from vse.display.escaping import one_line
 from vse.errors import InputError
 from vse.inference.image_search import Answer, Hit, SearchOptions, SearchResult, check_search, place_of, search
 from vse.report.build import placed
-from vse.report.page import Provenance, count, provenance, render
+from vse.report.page import Provenance, provenance, render
 from vse.workspace.layout import Workspace
 from vse.workspace.provenance import command_line
 from vse.workspace.redaction import redact_text

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from vse.display.counts import count
 from vse.report.measured import MetricKey, grouped
-from vse.report.page import count
 from vse.stages.measuring.options import Size
 
 _COLUMNS = 7  # of a table, at most; more follow in another

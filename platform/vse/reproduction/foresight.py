@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vse.cli.command import Request
 from vse.config import override
+from vse.display.counts import count
 from vse.errors import InputError, NotMadeError
-from vse.report.page import count
 from vse.reproduction.options import PUBLISHED
 from vse.reproduction.plan import about, family_of, make_plan
 from vse.stages import pipeline

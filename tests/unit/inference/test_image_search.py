@@ -203,7 +203,10 @@ def test_a_wrong_request_is_one_line_planned_or_not(
         assert len(str(told.value).splitlines()) == 1
 
 
-def test_a_plan_says_what_is_searched_and_writes_nothing(place: Workspace, run: str, data: Path) -> None:
+def test_a_plan_says_what_is_searched_and_writes_nothing(
+    place: Workspace, run: str, data: Path, tmp_path: Path
+) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "one.png")
     before = sorted(place.root.local().rglob("*"))
     plans = [
         (SearchOptions(run=run, text=("a dog", "a cat")), "search 4 images of split test of captions by 2 sentences"),
@@ -212,6 +215,10 @@ def test_a_plan_says_what_is_searched_and_writes_nothing(place: Workspace, run: 
             "search 8 captions of split test of captions by image=images/1.png",
         ),
         (SearchOptions(run=run, text=("a dog",), images=str(data)), f"search 16 pictures in {data} by 1 sentence"),
+        (
+            SearchOptions(run=run, text=("a dog",), images=str(tmp_path)),
+            f"search 1 picture in {tmp_path} by 1 sentence",
+        ),
     ]
     for options, line in plans:
         *_, first, last = check_search(place, options)

@@ -9,6 +9,7 @@ from typing import Any
 from vse import registry
 from vse.data.records import Records
 from vse.data.source import source_of
+from vse.display.counts import count
 from vse.errors import InputError
 from vse.evaluation.protocol import TooFewImagesError
 from vse.evaluation.task import Subject, Task
@@ -255,7 +256,8 @@ def foresee_measure(
         runs, workspace, tasks, options, lambda config: registry.build("source", config.data).describe()
     )
     for name, size in request.sizes.items():
-        yield f"measure {name} of {request.records[0].name}: {size.images} images with {size.captions} captions"
+        images, captions = count(size.images, "image"), count(size.captions, "caption")
+        yield f"measure {name} of {request.records[0].name}: {images} with {captions}"
     if request.selected:
         least, number = options.selection.least, options.selection.images
         yield f"selected of these: the first {number} images whose captions all have {least} adversaries of each class"
