@@ -1,5 +1,6 @@
 """Relevance maps drawn on their pictures, as in UniVSE's Fig. 6."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from vse.display.png import figure_png, wrapped
 from vse.evaluation.relevance_maps import Grid, Rectangle, grounded, upsampled
 
 _COLUMNS, _CELL = 4, 2.3  # pictures a row, inches of one
-_LETTERS = 32  # of a title in a line as wide as a picture
+_LETTERS, _SIZE = 32, 8  # of a title in a line as wide as a picture, and their size in points
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,8 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
     columns = min(columns, len(maps))
     rows = -(-len(maps) // columns)
     ratio = min(max(each.picture.height / each.picture.width for each in maps), 1.0)
-    letters = _LETTERS * (2 if len(maps) == 1 else 1)
-    titles = ["\n".join(wrapped(line, letters, 2) for line in each.title.split("\n")) for each in maps]
+    wide = 2 if len(maps) == 1 else 1
+    titles = ["\n".join(_fitted(line, wide) for line in each.title.split("\n")) for each in maps]
     more = 0.16 * max(title.count("\n") for title in titles)
     title = 0.30 + more
     size = (_CELL * columns, (_CELL * ratio + title) * rows + 0.3)
@@ -53,10 +54,27 @@ def draw_maps(maps: Sequence[DrawnMap], caption: str = "", columns: int = _COLUM
         axis.set_axis_off()
     for axis, each, text in zip(axes, maps, titles, strict=False):
         _draw(axis, each)
-        axis.set_title(text, fontsize=8)
+        axis.set_title(text, fontsize=_SIZE)
     if caption:
         figure.supxlabel(caption, fontsize=7)
     return figure_png(figure, 110)
+
+
+def _fitted(title: str, pictures: int) -> str:
+    """A title in two lines at most, each as wide as some pictures; wide letters are fewer."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font, letters = FontProperties(size=_SIZE), _LETTERS * pictures
+
+    def width(text: str) -> float:
+        return max(text_to_path.get_text_width_height_descent(line, font, False)[0] for line in text.split("\n"))
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # of an emoji
+        while letters > 2 and width(wrapped(title, letters, 2)) > 72 * _CELL * pictures:
+            letters -= 1
+    return wrapped(title, letters, 2)
 
 
 def _draw(axis: object, each: DrawnMap) -> None:

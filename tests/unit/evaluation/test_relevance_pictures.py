@@ -32,6 +32,7 @@ LONG = "a very large and very bright round red ball on the green grass of the pa
         (["red ball", LONG, LONG, "y" * 60, LONG], 4),
         ([LONG + "\nvsepp-scenes-s0-642bba2a", "a dog\nvsepp-scenes-s0-642bba2a"], 2),
         ([LONG], 1),
+        (["W" * 32, "a 😀 in red", "W" * 70], 3),
     ],
 )
 def test_a_long_title_stays_above_its_picture(titles: list[str], columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
