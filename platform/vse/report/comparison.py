@@ -70,7 +70,7 @@ class System:
     @property
     def seeds(self) -> tuple[int, ...]:
         """Each once, in order; of one fold, one a run."""
-        return tuple(dict.fromkeys(run.config.seed for run in self.runs))
+        return _seeds(self.runs)
 
     @property
     def folds(self) -> tuple[int | None, ...]:
@@ -110,7 +110,7 @@ def _labels(systems: Sequence[tuple[Compared, ...]]) -> list[str]:
     labels = [each[0].preset or each[0].name for each in systems]
     for label, number in Counter(labels).items():
         alike = [k for k, each in enumerate(labels) if each == label]
-        seeds = {k: ", ".join(str(run.config.seed) for run in systems[k]) for k in alike}
+        seeds = {k: ", ".join(map(str, _seeds(systems[k]))) for k in alike}
         for k in alike if number > 1 else ():
             suffix = f"seed {seeds[k]}" if len(set(seeds.values())) == number else systems[k][0].name.rpartition("-")[2]
             labels[k] = f"{label}, {suffix}"
@@ -140,9 +140,13 @@ def with_same_seeds(systems: Sequence[System]) -> tuple[tuple[System, ...], list
         runs = tuple(run for run in system.runs if not common or run.config.seed in common)
         kept.append(replace(system, runs=runs))
         if left := [run for run in system.runs if run not in runs]:
-            seeds = _listed(tuple(run.config.seed for run in left))
-            lines.append(f"{system.label}: {seeds} left out, which not every system has")
+            lines.append(f"{system.label}: {_listed(_seeds(left))} left out, which not every system has")
     return tuple(kept), lines
+
+
+def _seeds(runs: Sequence[Compared]) -> tuple[int, ...]:
+    """The seeds of runs, each once."""
+    return tuple(dict.fromkeys(run.config.seed for run in runs))
 
 
 def _named(fold: int | None) -> str:

@@ -1,5 +1,6 @@
 """Systems that were tested on the folds of a cross-validation: means over folds, drawn over all images."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,13 @@ def test_every_seed_needs_every_fold() -> None:
         with_same_seeds(systems_of(runs))
     with pytest.raises(InputError, match="a0, seed 0: no run on the data set's test images, as others have"):
         with_same_seeds(systems_of([*runs[:3], run("c", model__dim=64)]))
+
+
+def test_seeds_are_named_once_for_all_folds() -> None:
+    runs = [replace(on_fold(f"{seed}-{fold}", fold, seed), preset="p") for seed in (0, 1) for fold in range(3)]
+    assert [each.label for each in systems_of(runs)] == ["p, seed 0", "p, seed 1"]
+    others = [on_fold(f"b{fold}", fold, model__dim=64) for fold in range(3)]
+    assert with_same_seeds(systems_of([*runs, *others]))[1] == ["p: seed 1 left out, which not every system has"]
 
 
 def test_of_one_system_the_seeds_are_compared() -> None:
