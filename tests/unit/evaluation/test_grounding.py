@@ -120,6 +120,12 @@ def test_the_map_of_one_text_is_drawn():
     assert task.pictures(context, {})["map.png"].startswith(b"\x89PNG")
 
 
+def test_a_text_of_unknown_words_has_no_map(caplog):
+    task = GroundingTask(GroundingTask.Config(image="a", text="television"))
+    assert "map.png" not in task.pictures(context_of(made_up()), {})
+    assert "grounding: no map.png: measure.grounding.text=television: the run knows none of its words" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [({"image": "a"}, "image and text go together"), ({"image": "q", "text": "cat"}, "image=q: no image of made up")],

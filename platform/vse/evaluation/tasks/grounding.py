@@ -149,7 +149,7 @@ class GroundingTask(Task):
         for name, draw in (("maps.png", self._some_maps), ("map.png", self._requested_map)):
             try:
                 files |= draw(context)
-            except InputError as error:  # a picture is missing or cannot be read
+            except InputError as error:  # a picture is missing or cannot be read, or no word of a text is known
                 log.warning("grounding: no %s: %s", name, error)
         return files
 
@@ -173,6 +173,8 @@ class GroundingTask(Task):
         if not self.config.image:
             return {}
         text, runs = self.config.text, context.runs
+        if runs.unknown_words([text]) == 100:
+            raise InputError(f"measure.grounding.text={text}: the run knows none of its words")
         ((_, relevance, grid),) = self._maps(runs, self.config.image, [BoxPhrase("phrase", (text,), ())])
         return {"map.png": draw_maps([DrawnMap(runs.image(self.config.image), relevance, grid, text)])}
 
