@@ -217,10 +217,10 @@ def flatten(config: Any) -> dict[str, Any]:
 
 
 def typed(value: Any) -> str:
-    """A value as it is written on a command line after `key=`."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(str, value))
-    return json.dumps(value) if isinstance(value, bool) or value is None else str(value)
+    """A value as it is written on a command line after `key=`; a list as JSON if commas would divide its texts."""
+    if isinstance(value, tuple | list) and _items(bare := ",".join(map(str, value)), text=True) == [*map(str, value)]:
+        return bare
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def dotted(data: Mapping[str, Any]) -> dict[str, Any]:

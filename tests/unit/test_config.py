@@ -25,6 +25,7 @@ from vse.config import (
     part,
     spelled_out,
     to_dict,
+    typed,
     validate,
 )
 from vse.errors import InputError
@@ -261,11 +262,17 @@ def test_plain_data_and_back_is_the_same(run: Run) -> None:
 @pytest.mark.seconds
 @given(runs)
 def test_every_leaf_survives_the_command_line(run: Run) -> None:
-    """`flatten` -> JSON text as a user would type it -> `override`; texts that read as other types stay texts."""
-    typed = {}
-    for key, value in flatten(run).items():
-        typed[key] = value if isinstance(value, str) else json.dumps(value)
-    assert override(Run(), typed) == run
+    """`flatten` -> text as a user would type it -> `override`; texts that read as other types stay texts."""
+    leaves = flatten(run)
+    as_json = {key: value if isinstance(value, str) else json.dumps(value) for key, value in leaves.items()}
+    assert override(Run(), as_json) == run
+    assert override(Run(), {key: typed(value) for key, value in leaves.items()}) == run
+
+
+def test_a_list_is_typed_with_commas_or_as_json() -> None:
+    assert typed(("a b", "c")) == "a b,c"
+    assert typed((0.5, 1e-05)) == "0.5,1e-05"
+    assert typed(("a, b", "ü")) == '["a, b", "ü"]'
 
 
 def test_a_file_names_itself_and_the_key() -> None:

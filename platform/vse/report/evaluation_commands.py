@@ -1,6 +1,5 @@
 """The commands that repeat the evaluations of a run, from the tasks and options that are kept with its numbers."""
 
-import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -61,11 +60,5 @@ def _command(
     if named and named != list(tasks.DEFAULT):
         parts.append(f"tasks={','.join(named)}")
     for keys in (common, *(of_tasks[name] for name in named)):
-        parts += [f"measure.{key}={_written(value)}" for key, value in keys.items()]
+        parts += [f"measure.{key}={typed(value)}" for key, value in keys.items()]
     return shlex.join([*map(redact_text, parts), *elsewhere])
-
-
-def _written(value: Any) -> str:
-    """A value after `key=`: a list as JSON if commas in it would divide its texts."""
-    divided = isinstance(value, list) and any("," in str(item) for item in value)
-    return json.dumps(value, ensure_ascii=False) if divided else typed(value)
