@@ -13,7 +13,7 @@ from vse.display import markdown
 from vse.evaluation.tasks import check_names
 from vse.report.build import command_of
 from vse.report.description import evaluation_headline, evaluation_text
-from vse.report.measured import altered, intervals, keyed, lacking, named
+from vse.report.measured import altered, intervals, keyed, lacking, named, summary_metrics
 from vse.report.terminal import lines
 from vse.stages.measuring.checks import foresee_measure
 from vse.stages.measuring.options import TASKS, MeasureOptions
@@ -73,7 +73,7 @@ def run(request: Request) -> str:
                 journal.end("finished")
     path = request.write_summary(
         folder.child("evaluation"),
-        headline=named(labelled) if way else measured.metrics,
+        headline=summary_metrics(measured, options.measure),
         outputs={"run": folder.uri}
         | {
             f"outcomes_{name}": folder.child("evaluation").address(measures.table)

@@ -25,7 +25,7 @@ from vse.inference.run_pictures import open_image as open_image
 from vse.inference.run_pictures import relevance_map as relevance_map
 from vse.inference.run_pictures import saliency as saliency
 from vse.report.comparison_build import TOGETHER, CompareOptions, compare_runs
-from vse.report.measured import record
+from vse.report.measured import record, summary_metrics
 from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.options import AdversaryWords, MeasureOptions
@@ -164,8 +164,9 @@ def evaluate(
             `attacks__words=("shared",)`.
 
     Returns:
-        Metrics by name, such as `test/rsum` and `test/i2t/r1`. R@k, `rsum` (a sum of percentages) and `unknown_words`
-        are in percent; `medr` and `meanr` are ranks from 1. The reference of metrics has the unit of every metric.
+        Metrics by name, such as `test/rsum` and `test/i2t/r1`, or `folds-3/test/rsum` with what `options` alter. R@k,
+        `rsum` (a sum of percentages) and `unknown_words` are in percent; `medr` and `meanr` are ranks from 1. The
+        reference of metrics has the unit of every metric.
 
     Raises:
         InputError: there is no such run, split, task or key.
@@ -176,7 +177,7 @@ def evaluate(
         >>> 0 <= metrics["test/i2t/r1"] <= metrics["test/i2t/r10"] <= 100
         True
     """
-    return _measured(_run(run, workspace), tasks, options).metrics
+    return summary_metrics(*_measured(_run(run, workspace), tasks, options))
 
 
 def outcomes(
@@ -209,7 +210,7 @@ def outcomes(
         True
     """
     opened = _run(run, workspace)
-    folder, measured = opened.folder.child("evaluation"), _measured(opened, tasks, options)
+    folder, (measured, _) = opened.folder.child("evaluation"), _measured(opened, tasks, options)
     files = [measures.table for measures in measured.tasks.values() if measures.table]
     if not files:
         raise InputError(f"tasks={','.join(measured.tasks)}: has no rows of single queries, only numbers")
@@ -335,13 +336,14 @@ def load(run: str | Run, workspace: str | os.PathLike[str] | Workspace = "worksp
 
 
 def runs(workspace: str | os.PathLike[str] | Workspace = "workspace") -> list[Run]:
-    """The finished runs of a workspace, by name.
+    """The finished runs of a workspace, by name. Raises InputError if there is no such workspace.
 
     Example:
         >>> [run.name.split("-")[0] for run in vse.runs("workspace")]
         ['vsepp']
     """
-    place = _workspace(workspace)
+    if not (place := _workspace(workspace)).root.exists():
+        raise InputError(f"workspace={place.root}: no such workspace")
     return [_opened(place, name) for name in place.root.child("runs").names() if finished(place.run(name))]
 
 
@@ -350,11 +352,11 @@ def _tasks(tasks: Any) -> tuple[str, ...]:
     return tuple(name.strip() for name in items_of(names, str, "tasks", "names of tasks"))
 
 
-def _measured(run: Run, tasks: str | Sequence[str], options: Mapping[str, Any]) -> Measured:
+def _measured(run: Run, tasks: Any, options: Mapping[str, Any]) -> tuple[Measured, MeasureOptions]:
     how = _overridden(MeasureOptions(device="auto"), options)
     measured = measure([run.folder], run.folder.child("evaluation"), run.workspace, _tasks(tasks), how)
     record(measured, how, run.folder, run.workspace)
-    return measured
+    return measured, how
 
 
 def _overridden(config: Any, overrides: Mapping[str, Any]) -> Any:

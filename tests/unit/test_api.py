@@ -147,6 +147,12 @@ def test_what_was_measured_is_in_the_journal_once(run: vse.Run) -> None:
 
 
 @pytest.mark.seconds
+def test_names_of_metrics_begin_with_what_was_altered(run: vse.Run) -> None:
+    assert all(name.startswith("folds-2/test/") for name in vse.evaluate(run, folds=2))
+    assert "val/rsum" in vse.evaluate(run, splits=["val"])
+
+
+@pytest.mark.seconds
 def test_runs_are_compared_with_the_first(run: vse.Run) -> None:
     other = vse.train("vsepp_tiny", run.workspace, train__epochs=1, seed=1)
     frame = vse.compare([run, other])
@@ -165,6 +171,7 @@ def test_wrong_names_are_one_line(run: vse.Run) -> None:
         (lambda: vse.preset("vsepp_tinny"), "did you mean vsepp_tiny"),
         (lambda: vse.preset("vsepp_tiny", optim__rate=1), "optim.rate: no such key"),
         (lambda: vse.preset("vsepp_tiny", optim__lr=1.0, **{"optim.lr": 2.0}), "^optim.lr: given twice, also as opt"),
+        (lambda: vse.runs("elsewhere"), r"^workspace=.*/elsewhere: no such workspace$"),
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
         (lambda: vse.load(run, optim__lr=1.0), "^optim.lr: only training reads it; name keys of model, features or "),
         (lambda: vse.load(run, seed=5), "^seed: only training reads it"),

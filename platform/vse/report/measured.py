@@ -99,6 +99,12 @@ def named(values: Mapping[MetricKey, float]) -> dict[str, float]:
     return {key.name: value for key, value in values.items()}
 
 
+def summary_metrics(measured: Measured, options: SharedOptions) -> dict[str, float]:
+    """The values of a measurement by the names of its summary, which begin with what was altered."""
+    way = to_dict(options)
+    return named(keyed(measured, way if altered(way) else None))
+
+
 def record(measured: Measured, options: SharedOptions, run: Folder, workspace: Workspace) -> None:
     """Write the metrics of a measurement into the journal of its run, from which MLflow gets them.
 
