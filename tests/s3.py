@@ -71,6 +71,7 @@ class Proxy:
         self.faults: list[tuple[str, tuple[int, bytes] | str]] = []
         self.ignored: frozenset[str] = frozenset()
         self.seen: list[str] = []
+        self.headers: dict[str, str] = {}  # of the last request
         self.lock = threading.Lock()
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.http.daemon_threads = True
@@ -99,7 +100,7 @@ class Proxy:
             protocol_version = "HTTP/1.1"
 
             def _pass(self) -> None:
-                body = self._body()
+                body, proxy.headers = self._body(), dict(self.headers)
                 fault = proxy.fault_of(self.command)
                 if isinstance(fault, tuple):
                     self._answer(fault[0], {"Content-Type": "application/xml"}, fault[1])

@@ -1,16 +1,17 @@
 """Objects of S3 as files: read and written whole, written on a condition, listed; failures reported in one line.
 
-A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies
-(no multipart uploads), and repeating it after an answer that was lost does no harm. Throttling, server errors and
-broken connections are waited out (`outages`). Bodies that end early are read again, and writes that S3 rejects because
+A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies,
+and repeating it after an answer that was lost does no harm. Only what is too large for one PUT is sent in parts, of
+which a writer that dies leaves an unfinished upload. Throttling, server errors and broken connections are waited out
+(`outages`). Bodies that end early are read again, and writes that S3 rejects because
 another one to the same name is in progress (409) are repeated: a 409 does not say whose object remains.
 """
 
 import contextlib
 import random
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
@@ -20,9 +21,11 @@ from vse.storage.outages import OUTAGE, Server
 
 READS = 5  # of a body that ends early, or whose checksum differs
 CONFLICTS = 10  # attempts of a write while others write the same name; about ten seconds with the pauses
+LARGEST_PUT = 5 * 2**30  # bytes that S3 takes in one request
+PART = 2**29  # bytes in each request of a larger object
 PAGE = 1000  # names in one answer to a listing
 _OPTIONS = {"region", "scheme", "endpoint_override"}
-_ABSENT = {"NoSuchKey", "404", "NotFound"}
+_ABSENT = {"NoSuchKey", "404", "NotFound", "NoSuchUpload"}  # the last: one that is complete, if its answer was lost
 _TAKEN = {"PreconditionFailed", "412"}
 _BUSY = {"ConditionalRequestConflict", "OperationAborted", "409"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "InvalidToken"}
@@ -273,12 +276,10 @@ class ObjectStore:
         raise AssertionError("not reached")
 
     def _put(self, name: str, data: bytes, **condition: str) -> str:
-        arguments = {"Bucket": self.bucket, "Key": self._key(name), "Body": data, **condition}
         for attempt in range(CONFLICTS):
             try:
                 with self._translated(name):
-                    answer = self._ask(name, lambda client: client.put_object(**arguments))
-                    return str(answer["ETag"])
+                    return self._send(name, data, condition)
             except (FileExistsError, FileNotFoundError, _ConflictError) as error:
                 # If the answer of a first attempt was lost, our own object is in the way of the second.
                 if tag := self.tag_of(name, {data}):
@@ -287,6 +288,27 @@ class ObjectStore:
                     raise
             time.sleep(random.uniform(0.5, 1.0) * min(2.0, 0.1 * 2**attempt))
         raise AssertionError("not reached")
+
+    def _send(self, name: str, data: bytes, condition: Mapping[str, str]) -> str:
+        target: dict[str, Any] = {"Bucket": self.bucket, "Key": self._key(name)}
+        if len(data) <= LARGEST_PUT:
+            return self._ask(name, lambda client: client.put_object(**target, Body=data, **condition))["ETag"]
+        checked = {**target, "ChecksumAlgorithm": "CRC32"}
+        upload = self._ask(name, lambda client: client.create_multipart_upload(**checked))["UploadId"]
+        target["UploadId"] = checked["UploadId"] = upload
+        parts = list[dict[str, Any]]()
+        try:
+            for number, start in enumerate(range(0, len(data), PART), start=1):
+                part = {"PartNumber": number, "Body": data[start : start + PART]}
+                answer = self._ask(name, lambda client, part=part: client.upload_part(**checked, **part))
+                digests = {key: answer[key] for key in ("ETag", "ChecksumCRC32") if key in answer}
+                parts.append({"PartNumber": number, **digests})
+            whole = {**target, "MultipartUpload": {"Parts": parts}, **condition}
+            return self._ask(name, lambda client: client.complete_multipart_upload(**whole))["ETag"]
+        except BaseException:
+            with contextlib.suppress(Exception):  # S3 removes it by the rule of the bucket, if there is one
+                replace(self, outage=0.0)._ask(name, lambda client: client.abort_multipart_upload(**target))
+            raise
 
     def tag_of(self, name: str, written: Set[bytes]) -> str:
         """The tag of the object if its content is one of `written`, else an empty string."""

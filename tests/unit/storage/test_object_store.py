@@ -101,6 +101,29 @@ def test_a_write_that_always_meets_others_fails_in_one_line(store, s3_proxy, mon
     assert s3_proxy.faults == []
 
 
+def test_what_is_too_large_for_one_request_is_sent_in_parts(store, s3_proxy, monkeypatch):
+    monkeypatch.setattr(object_store, "LARGEST_PUT", 2**20)
+    monkeypatch.setattr(object_store, "PART", 5 * 2**20)
+    data = bytes(range(256)) * 2**15 + b"end"
+    s3_proxy.faults = [("PUT", SLOW), ("PUT", "drop"), ("POST", ""), ("POST", "lose")]
+    tag = store.create("a", data)
+    assert s3_proxy.faults == []
+    assert s3_proxy.seen.count("PUT") == 4
+    assert store.read_tagged("a") == (data, tag)
+    tag = store.replace("a", data[1:], tag)
+    assert s3_proxy.headers["If-Match"]
+    assert store.read_tagged("a") == (data[1:], tag)
+    s3_proxy.faults = [("POST", ""), ("POST", s3.error(412, "PreconditionFailed"))]
+    with pytest.raises(FileExistsError):
+        store.create("a", data)
+    assert store.read("a") == data[1:]
+    s3_proxy.faults = [("PUT", SLOW)] * 2
+    with pytest.raises(StorageError, match="SlowDown it is"):
+        replace(store, outage=0.05).write("a", data)
+    assert s3_proxy.seen[-1] == "DELETE"  # of the unfinished upload
+    assert store.read("a") == data[1:]
+
+
 def test_what_was_deleted_is_not_replaced(store):
     tag = store.write("a", b"data")
     store.delete("a")
