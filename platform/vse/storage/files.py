@@ -1,12 +1,14 @@
 """Files of this machine: paths as users write them, checksums, and temporary folders that do not pile up."""
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,38 @@ def without_checksum(value: Any) -> Any:
     if sha256_of(as_json(content)) != value[CHECKSUM]:
         raise ValueError("its checksum differs from its content")
     return content
+
+
+UNFINISHED = ".writing-"  # names that start with it are unfinished writes, which no reader sees
+_LOCKED_BY = 10.0  # seconds since its last change after which the writer of a file has locked it, or is dead
+
+
+def write_atomically(target: Path, data: bytes) -> None:
+    """Write a file of which readers see the old content or the new one; what killed writers left of it is removed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f"{UNFINISHED}*-{glob.escape(target.name)}"):
+        with contextlib.suppress(OSError), left.open("r+b") as stream:
+            if time.time() - left.stat().st_mtime > _LOCKED_BY and lock_descriptor(stream.fileno(), blocking=False):
+                left.unlink()
+    temporary = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex[:12]}-{target.name}")
+    try:
+        with temporary.open("wb") as stream:
+            with contextlib.suppress(OSError):  # a file system without locks: no file there is removed as left over
+                lock_descriptor(stream.fileno(), blocking=False)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
+            os.replace(temporary, target)
+        with contextlib.suppress(OSError):  # the new name survives a power cut too, if the disk can do that
+            descriptor = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 SETTLED = 3600.0  # seconds; the process of a younger folder may not have locked it yet

@@ -23,12 +23,20 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout, lock_descriptor
 
 from vse.errors import DamagedError, InputError, StorageError, first_line, storage_failure
-from vse.storage.files import as_json, entry_of, local_path, sha256_of_file, with_checksum, without_checksum
+from vse.storage.files import (
+    UNFINISHED,
+    as_json,
+    entry_of,
+    local_path,
+    sha256_of_file,
+    with_checksum,
+    without_checksum,
+    write_atomically,
+)
 from vse.storage.lease import DEAD_AFTER, LEASE_SECONDS, LeaseHandle, lease
 from vse.storage.object_store import Info, ObjectStore
 
 MANIFEST = "manifest.json"
-_TEMPORARY = ".writing-"  # names that start with it are unfinished writes, which no reader sees
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG}
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP}
 _remote = lru_cache(maxsize=1024)(ObjectStore.open)
@@ -110,7 +118,7 @@ class Folder:
             names = os.listdir(self.uri) if os.path.isdir(self.uri) else []
         else:
             names = _remote(self.uri).children()
-        return tuple(sorted(name for name in names if not name.startswith(_TEMPORARY)))
+        return tuple(sorted(name for name in names if not name.startswith(UNFINISHED)))
 
     def info(self, name: str) -> Info | None:
         """Size of a file and a tag that changes with every write; None if there is no such file."""
@@ -170,10 +178,13 @@ class Folder:
             InputError: if this machine or the bucket refuses the write.
             StorageError: if the disk is full or read-only, credentials have expired, or the network stays down.
         """
-        if self.is_local:
-            self._write_local(name, data)
-        else:
+        if not self.is_local:
             _remote(self.uri).write(name, data)
+            return
+        try:
+            write_atomically(self.local(name), data)
+        except OSError as error:
+            raise self.refusal(name, error) from None
 
     @property
     def store(self) -> ObjectStore:
@@ -193,30 +204,6 @@ class Folder:
             return store.replace(name, data, tag) if tag else store.create(name, data)
         except FileExistsError:
             raise StorageError(f"{self.address(name)}: another job works on this; this one ends here") from None
-
-    def _write_local(self, name: str, data: bytes) -> None:
-        target = self.local(name)
-        temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex[:12]}-{target.name}")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temporary.open("wb") as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())  # or a crash could leave the new name with none of the content
-                os.replace(temporary, target)
-                with contextlib.suppress(OSError):  # the new name survives a power cut too, if the disk can do that
-                    descriptor = os.open(target.parent, os.O_RDONLY)
-                    try:
-                        os.fsync(descriptor)
-                    finally:
-                        os.close(descriptor)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    temporary.unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise self.refusal(name, error) from None
 
     def refusal(self, name: str, error: OSError) -> OSError | InputError:
         """What to raise if `name` could not be written: one line if the reason is the user's or the disk's."""
@@ -282,10 +269,10 @@ class Folder:
             InputError: if this user may not write here, or the file system has no locks.
         """
         if not self.is_local:
-            with lease(_remote(self.uri), f"{_TEMPORARY}lock", wait=wait) as handle:
+            with lease(_remote(self.uri), f"{UNFINISHED}lock", wait=wait) as handle:
                 yield handle
             return
-        lock = FileLock(self.local(f"{_TEMPORARY}lock"), fallback_to_soft=False)
+        lock = FileLock(self.local(f"{UNFINISHED}lock"), fallback_to_soft=False)
         try:
             self.local().mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=wait)
@@ -316,10 +303,10 @@ class Folder:
         On S3 a lease counts for two of its terms, by the clocks of S3 and of this machine.
         """
         if not self.is_local:
-            info = _remote(self.uri).info(f"{_TEMPORARY}lock")
+            info = _remote(self.uri).info(f"{UNFINISHED}lock")
             return info is not None and time.time() - info.written < 2 * LEASE_SECONDS
         try:
-            with self.local(f"{_TEMPORARY}lock").open("r+b") as stream:
+            with self.local(f"{UNFINISHED}lock").open("r+b") as stream:
                 return not lock_descriptor(stream.fileno(), blocking=False)
         except OSError:
             return False

@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock, lock_descriptor
 
 from vse.errors import DamagedError, InputError, StorageError
-from vse.storage.files import sha256_of
+from vse.storage.files import UNFINISHED, sha256_of
 from vse.storage.folder import Folder
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,6 @@ Fill = Callable[[np.ndarray], None]
 Write = Callable[[IO[bytes]], None]
 # Only files in these folders are removed: the folder that a user names may hold others
 _ARRAYS, _COPIES = "arrays", "copies"
-_UNFINISHED = ".writing-"
 _too_small = set[Path]()  # caches for which this process has warned that their limit is too low
 
 
@@ -193,7 +192,7 @@ def make_room(cache: Path, needed: int, limit: int | None = None) -> None:
     files, total = [], 0
     for file in {*(cache / _ARRAYS).rglob("*.npy"), *(cache / _COPIES).glob("*/*")}:
         with contextlib.suppress(OSError):  # its writer has just renamed it
-            unfinished, stat = file.name.startswith(_UNFINISHED), file.stat()
+            unfinished, stat = file.name.startswith(UNFINISHED), file.stat()
             total += stat.st_size
             if not (unfinished and _is_locked(file)):
                 files.append((0 if unfinished else stat.st_atime_ns, stat.st_size, file))
@@ -254,7 +253,7 @@ def _new_file(cache: Path, path: Path, size: int, limit: int | None) -> Generato
 
     All blocks are reserved at the start: writing to a mapped page without one would kill the process (SIGBUS).
     """
-    unfinished = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex[:12]}{path.suffix}")
+    unfinished = path.with_name(f"{UNFINISHED}{uuid.uuid4().hex[:12]}{path.suffix}")
     try:
         with contextlib.ExitStack() as stack:
             with FileLock(cache / ".room", fallback_to_soft=False):  # no other file takes the room

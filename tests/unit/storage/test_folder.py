@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import lock_descriptor
 
 from vse.data.records import Image, Records
 from vse.errors import InputError, NotMadeError
@@ -74,6 +75,21 @@ def test_an_unfinished_write_of_a_killed_process_is_not_listed(folder):
     folder.write_text("x", "1")
     (folder.local() / ".writing-0123456789ab-y").write_text("half")
     assert folder.names() == ("x",)
+
+
+def test_the_next_write_of_a_file_removes_what_killed_writers_left_of_it(folder):
+    folder.write_text("x[1]", "1")
+    dead, young, living = (folder.local(f".writing-{digit * 12}-x[1]") for digit in "012")
+    other = folder.local(".writing-333333333333-y")
+    for path in (dead, young, living, other):
+        path.write_text("half")
+        if path != young:
+            os.utime(path, (0, 0))
+    with living.open("r+b") as stream:
+        assert lock_descriptor(stream.fileno(), blocking=False)
+        folder.write_text("x[1]", "2")
+    assert [path.exists() for path in (dead, young, living, other)] == [False, True, True, True]
+    assert folder.read_text("x[1]") == "2"
 
 
 def test_a_folder_below_a_file_is_refused_in_one_line(tmp_path):
