@@ -9,6 +9,7 @@ from vse.cluster.placement import check_room, preflight
 from vse.cluster.runtime import Config as RayConfig
 from vse.cluster.runtime import set_up_logging, steady_nodes
 from vse.stages.local_inputs import check_reach, check_training, records_to_train
+from vse.stages.parse import check_parser
 from vse.stages.train import run_training, trains_here
 from vse.tracking.shipping import Shipper
 from vse.training.config import check_objective
@@ -90,6 +91,7 @@ def plan(request: Request) -> list[str]:
 def _check(request: Request) -> None:
     check_objective(request.config)
     check_effects(request.config, request.overrides)
+    check_parser(request.config)  # attacks parse captions, also of families that read none
 
 
 if __name__ == "__main__":

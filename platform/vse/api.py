@@ -30,6 +30,7 @@ from vse.stages import pipeline
 from vse.stages.attack import attack_split
 from vse.stages.measuring.options import AdversaryWords, MeasureOptions
 from vse.stages.measuring.stage import Measured, measure
+from vse.stages.parse import check_parser
 from vse.stages.train import run_training
 from vse.stages.trained import read_config
 from vse.storage.folder import Folder
@@ -141,6 +142,7 @@ def train(
     changed = _changed(config, overrides)
     check_objective(changed)
     check_effects(changed, _dotted(overrides))
+    check_parser(changed)  # attacks parse captions, also of families that read none
     place = _workspace(workspace)
     origin = Origin(config, tuple(sorted(_dotted(overrides).keys() - {"seed"}))) if isinstance(config, str) else None
     result = run_training(changed, place, origin=origin, report=on_epoch)
@@ -164,9 +166,8 @@ def evaluate(
             `attacks__words=("shared",)`.
 
     Returns:
-        Metrics by name, such as `test/rsum` and `test/i2t/r1`, or `folds-3/test/rsum` with what `options` alter. R@k,
-        `rsum` (a sum of percentages) and `unknown_words` are in percent; `medr` and `meanr` are ranks from 1. The
-        reference of metrics has the unit of every metric.
+        Metrics by name, such as `test/rsum`, or `folds-3/test/rsum` with what `options` alter. R@k, `rsum` (a sum) and
+        `unknown_words` are in percent, `medr` and `meanr` ranks from 1. The reference of metrics has every unit.
 
     Raises:
         InputError: there is no such run, split, task or key.

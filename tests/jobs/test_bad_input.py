@@ -205,6 +205,11 @@ FILES: dict[str, tuple[Prepare, tuple[str, ...], tuple[str, ...]]] = {
         (*TINY, "text.word_vectors=HERE/words.vec"),
         ("words.vec: line 2: 2 numbers, earlier lines have 3",),
     ),
+    "a parser that attacks would lack": (
+        lambda folder: None,
+        (*TINY, "text.parser.pipeline=nope"),
+        ("text.parser.pipeline=nope: neither en_vse, nor an installed spaCy pipeline, nor a folder of one",),
+    ),
     "a preset file that is cut off": (
         lambda folder: (folder / "mine.json").write_text('{"optim": {"lr"'),
         ("train", "--preset", "HERE/mine.json"),

@@ -171,6 +171,7 @@ def test_wrong_names_are_one_line(run: vse.Run) -> None:
         (lambda: vse.preset("vsepp_tinny"), "did you mean vsepp_tiny"),
         (lambda: vse.preset("vsepp_tiny", optim__rate=1), "optim.rate: no such key"),
         (lambda: vse.preset("vsepp_tiny", optim__lr=1.0, **{"optim.lr": 2.0}), "^optim.lr: given twice, also as opt"),
+        (lambda: vse.train("vsepp_tiny", "elsewhere", text__parser__pipeline="nope"), "^text.parser.pipeline=nope: ne"),
         (lambda: vse.runs("elsewhere"), r"^workspace=.*/elsewhere: no such workspace$"),
         (lambda: vse.load("none", run.workspace), "run=none: no such run; there are vsepp-scenes-"),
         (lambda: vse.load(run, optim__lr=1.0), "^optim.lr: only training reads it; name keys of model, features or "),
