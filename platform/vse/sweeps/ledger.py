@@ -132,7 +132,8 @@ class Ledger:
     A job that hung may resume after another job has taken its sweep over on S3. Its next write raises a StorageError,
     since the last file has changed, or has a successor, since it was read.
 
-    If a write to S3 raises an error, its line is written with the next one, and the trial then becomes an entry.
+    If a write to S3 raises an error, its line is written with the next one or by `retry`, and the trial then becomes an
+    entry.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -176,6 +177,10 @@ class Ledger:
     ) -> Entry:
         """Record that a trial ended without a result, and why. Every failure counts as an attempt."""
         return self._append(changes, need, state="failed", failure=kind, error=error, seconds=round(seconds, 3))
+
+    def retry(self) -> None:
+        """Write the lines whose write to S3 failed, if there are any. Raises an error as the first write did."""
+        self._record(self._file.append())
 
     def spent(self, changes: Mapping[str, Any]) -> float:
         """Seconds of all attempts at a trial, including those cut off."""
@@ -245,11 +250,13 @@ class Ledger:
             **fields,
         )
         line = json.dumps(with_checksum(asdict(entry)), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        earlier = [_entry(without_checksum(json.loads(each))) for each in self._file.append(line)]
-        for recorded in (*earlier, entry):
-            self._keep(recorded)
-            self._cut.pop(recorded.id, None)
+        self._record([*self._file.append(line), line])
         return entry
+
+    def _record(self, lines: Iterable[bytes]) -> None:
+        for entry in (_entry(without_checksum(json.loads(line))) for line in lines):
+            self._keep(entry)
+            self._cut.pop(entry.id, None)
 
     def _keep(self, entry: Entry) -> None:
         if before := self._entries.get(entry.id):

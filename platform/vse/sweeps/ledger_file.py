@@ -37,11 +37,11 @@ class LedgerFile:
                 return
             yield from data.split(b"\n")
 
-    def append(self, line: bytes) -> list[bytes]:
+    def append(self, line: bytes = b"") -> list[bytes]:
         """Write a line, and on S3 also the lines of earlier calls that failed, unless the server has them by now.
 
         Args:
-            line: It ends in a line break.
+            line: It ends in a line break. Empty: only lines of earlier calls are written, if any failed.
 
         Returns:
             Lines of earlier calls that failed and are recorded now.
@@ -50,11 +50,13 @@ class LedgerFile:
             InputError: This machine or the bucket refuses the write.
             StorageError: The disk or the network fails, or another job has written the ledger on S3.
         """
+        if not line and not self._failed:
+            return []
         if self._own is None:
             self._append_local(line)
             return []
         self._new += line
-        self._failed.append(line)
+        self._failed += [line] if line else []
         while True:
             if len(self._data) >= PART_BYTES:  # decided before the line, so that two jobs agree on the file to write
                 self._part, self._data = self._part + 1, b""
@@ -68,7 +70,7 @@ class LedgerFile:
                     raise StorageError(f"{address}: another job works on this; this one ends here") from None
                 self._data, self._new = content, self._new.removeprefix(content[len(self._data) :])
         self._data, self._new = self._data + self._new, b""
-        earlier, self._failed = self._failed[:-1], []
+        earlier, self._failed = [each for each in self._failed if each is not line], []
         return earlier
 
     def _append_local(self, line: bytes) -> None:

@@ -1,5 +1,6 @@
 """A callback of Tune, in the driver, that records the ends of trials in the ledger."""
 
+import contextlib
 import json
 import re
 import time
@@ -192,6 +193,8 @@ class Recorder(tune.Callback):
     def conclude(self) -> None:
         """Publish the end of the sweep, or raise the error that refused trials and would refuse them again."""
         if self.refused is not None:
+            with contextlib.suppress(OSError, InputError):  # the first error is the cause
+                self.ledger.retry()
             raise self.refused
         self._file.show_end(len(self._given_up))
 

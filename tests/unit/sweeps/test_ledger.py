@@ -324,6 +324,24 @@ def test_on_s3_lines_whose_answer_was_lost_are_recorded_once(
 
 
 @pytest.mark.process
+def test_on_s3_the_last_lines_can_be_tried_again(remote: Folder, s3_proxy: s3.Proxy) -> None:
+    ledger = Ledger(remote)
+    ledger.retry()
+    assert s3_proxy.seen.count("PUT") == 0
+    s3_proxy.faults = [("PUT", "drop")] * 3
+    for changes in (A, B):
+        with pytest.raises(StorageError):
+            ledger.finish(changes, {}, 1.0)
+    with pytest.raises(StorageError):
+        ledger.retry()
+    ledger.retry()
+    assert [entry.changes for entry in ledger] == [A, B]
+    ledger.finish(C, {}, 1.0)
+    assert list(Ledger(remote)) == list(ledger)
+    assert len(ledger) == 3
+
+
+@pytest.mark.process
 def test_on_s3_a_lost_answer_is_no_pretext_to_overwrite_another_job(remote: Folder, s3_proxy: s3.Proxy) -> None:
     hung = Ledger(remote)
     s3_proxy.faults = [("PUT", "lose")]

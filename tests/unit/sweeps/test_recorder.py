@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -158,6 +158,23 @@ def test_a_trial_whose_run_another_job_took_over_comes_again(alone: bool, ledger
     ] * 2
     assert [ends.proposer.propose(), ends.proposer.propose()] == [{"x": "1"}, {"x": "2"}]
     ends.recorder.conclude()
+
+
+def test_results_that_were_not_written_are_tried_again_at_the_end(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unanswered(*args: object) -> NoReturn:
+        raise StorageError("s3://bucket/ledger.jsonl: no answer")
+
+    tried: list[str] = []
+    monkeypatch.setattr(ledger, "finish", unanswered)
+    monkeypatch.setattr(ledger, "retry", lambda: tried.append("again"))
+    ends = Ends(ledger)
+    ends.end("1", "a", result={"v": 1})
+    assert ends.recorder.broken
+    with pytest.raises(StorageError, match="no answer"):
+        ends.recorder.conclude()
+    assert tried == ["again"]
 
 
 def test_only_a_sweep_without_an_error_publishes_its_end(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
