@@ -9,7 +9,7 @@ from typing import Any
 
 from vse.errors import InputError, install
 from vse.sweeps.informed_search import InformedSearch, Value
-from vse.sweeps.space import Space, alternatives, choices, leaves
+from vse.sweeps.space import Space, alternatives, choices, leaves, upper_end
 
 _Labels = Iterator[tuple[str, Any]]
 
@@ -42,15 +42,14 @@ def distribution(domain: Any, key: str) -> Any:
     if isinstance(domain, sample.Categorical):
         return distributions.CategoricalDistribution(tuple(range(len(domain.categories))))
     sampler = domain.get_sampler()
-    quantized = isinstance(sampler, sample.Quantized)
-    inner = sampler.sampler if quantized else sampler
+    inner = sampler.sampler if isinstance(sampler, sample.Quantized) else sampler
     if isinstance(inner, sample.Normal):
         raise InputError(
             f"{key}: a normal distribution has no bounds; use uniform or loguniform, or sweep.method=hyperopt"
         )
     log = isinstance(inner, sample.LogUniform)
     if isinstance(domain, sample.Integer):
-        return distributions.IntDistribution(domain.lower, domain.upper - (0 if quantized else 1), log=log)
+        return distributions.IntDistribution(domain.lower, upper_end(domain), log=log)
     return distributions.FloatDistribution(domain.lower, domain.upper, log=log)
 
 

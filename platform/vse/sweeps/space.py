@@ -255,34 +255,33 @@ def _check_domains(domains: Mapping[str, Any], config: Any, where: str) -> None:
 
 def _probes(domain: Any, key: str) -> list[Any]:
     """Values of a domain that are tried on the configuration: all of a list, otherwise the ends and some draws."""
-    from ray.tune.search import sample
-
     values = choices(domain)
     if values is not None:
         return values
     if hasattr(domain, "categories"):
         return plain(domain.categories)
-    lower, upper = plain(domain.lower), plain(domain.upper)
-    if isinstance(domain, sample.Integer) and not isinstance(domain.get_sampler(), sample.Quantized):
-        upper -= 1
-    ends = [bound for bound in (lower, upper) if np.isfinite(bound)]
+    ends = [bound for bound in (plain(domain.lower), upper_end(domain)) if np.isfinite(bound)]
     return ends + [_drawn(domain, f"probe {key} {index}") for index in range(PROBES)]
 
 
-def _draw(domain: Any, keyed_by: str) -> Any:
-    """One value of a domain, decided by the text alone."""
-    return domain.sample(random_state=np.random.default_rng(int(fingerprint(keyed_by), 16)))
-
-
 def _drawn(domain: Any, keyed_by: str) -> Any:
-    return _within(domain, plain(_draw(domain, keyed_by)))
+    """One value of a domain, decided by the text alone."""
+    return _within(domain, plain(domain.sample(random_state=np.random.default_rng(int(fingerprint(keyed_by), 16)))))
 
 
 def _within(domain: Any, value: Any) -> Any:
     """A value moved into the range of its domain: Tune and HyperOpt round to multiples of q, and 3 * 0.1 > 0.3."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not hasattr(domain, "lower"):
         return value
-    return type(value)(min(max(value, domain.lower), domain.upper))
+    return type(value)(min(max(value, domain.lower), upper_end(domain)))
+
+
+def upper_end(domain: Any) -> Any:
+    """The largest value of a range. Integers end before Tune's upper bound, unless they are multiples of a step."""
+    from ray.tune.search import sample
+
+    below = isinstance(domain, sample.Integer) and not isinstance(domain.get_sampler(), sample.Quantized)
+    return plain(domain.upper) - below
 
 
 def plain(value: Any) -> Any:
@@ -311,7 +310,7 @@ def _points(domains: Mapping[str, Any], keyed_by: str) -> Iterator[dict[str, Any
     for key, domain in domains.items():
         inner, values = alternatives(domain), choices(domain)
         if inner is not None:
-            taken = inner if values is not None else [_draw(domain, f"{keyed_by} {key}")]
+            taken = inner if values is not None else [_drawn(domain, f"{keyed_by} {key}")]
             parts.append([point for each in taken for point in _points(each, keyed_by)])
         elif values is not None:
             parts.append([{key: value} for value in values])

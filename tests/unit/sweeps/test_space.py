@@ -83,6 +83,10 @@ def test_a_space_from_a_file(tmp_path: Path) -> None:
             "from ray import tune\nSPACE = {'a': tune.uniform(0, 1)}\nINITIAL = [{'a': 2}]",
             "a=2 is not a point of SPACE",
         ),
+        (
+            "from ray import tune\nSPACE = {'a': tune.randint(0, 2)}\nINITIAL = [{'a': 2}]",
+            "a=2 is not a point of SPACE",
+        ),
         ("SPACE = {'alpha': object()}", "not plain data"),
         ("raise RuntimeError('broken')", "RuntimeError: broken"),
         ("raise SystemExit('no')", "SystemExit: no"),
