@@ -44,6 +44,7 @@ LEAVES = {
     "display/escaping.py": "text for a terminal",
     "display/markdown.py": "text for a Markdown page",
     "models/noise.py": "random numbers by key, on the device",
+    "stages/parse.py": "parsing, which the preset does without",
     "stages/tuning.py": "fine-tuning, which the preset does without",
     "storage/files.py": "SHA-256 of files, paths of the local disk, temporary folders",
     "storage/lease.py": "whether a lock is still held",
