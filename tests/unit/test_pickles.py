@@ -165,7 +165,7 @@ def test_a_pickle_in_any_file_of_a_workspace_never_runs(whole: Path, tmp_path: P
         if path.is_file() and path.stat().st_size:
             kinds.setdefault(kind_of(path.relative_to(whole)), path.relative_to(whole))
     names = " ".join(kinds)
-    for needed in ("model.safetensors", ".parquet", "cache/", "hits-", FILE_NAME, MANIFEST, "vocabulary.json"):
+    for needed in ("model.safetensors", ".parquet", "cache/", "outcomes-", FILE_NAME, MANIFEST, "vocabulary.json"):
         assert needed in names
     mark = tmp_path / "FIRED"
     for number, (kind, file) in enumerate(kinds.items()):
