@@ -1,8 +1,9 @@
 """The base of backbones: frozen networks with a transform, named outputs, and an identity for fingerprints."""
 
+import functools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,22 @@ class Backbone(ABC):
                     f"output {name!r}: a map has no mean over mirrored crops; "
                     "use features.backbone.transform=crop or scale"
                 )
+
+
+def once_in_a_process(
+    shapes: Callable[[Any], dict[str, tuple[int, ...]]],
+) -> Callable[[Any], dict[str, tuple[int, ...]]]:
+    """Decorates `Backbone.shapes`: a forward pass for each configuration, not for each of a job's many runs."""
+    known = dict[tuple[type, Any], dict[str, tuple[int, ...]]]()
+
+    @functools.wraps(shapes)
+    def kept(self: Backbone) -> dict[str, tuple[int, ...]]:
+        key = type(self), self.config
+        if key not in known:
+            known[key] = shapes(self)
+        return dict(known[key])
+
+    return kept
 
 
 def code_of(backbone: Backbone) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from vse import registry
 from vse.config import fingerprint, knob
 from vse.errors import InputError
-from vse.features.backbone import REVISION, Backbone, Network, Normalisation
+from vse.features.backbone import REVISION, Backbone, Network, Normalisation, once_in_a_process
 from vse.features.transforms import FILTERS, NAMES, Transform
 from vse.registry import ComponentConfig
 from vse.storage import user_files as named_files
@@ -156,12 +156,9 @@ class PretrainedEncoder(Backbone):
             "revision": REVISION,
         }
 
+    @once_in_a_process
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Computed by a forward pass on the meta device."""
-        return self._shapes
-
-    @cached_property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
         side = self.transform.size
         with torch.device("meta"), torch.inference_mode():
             trunk = self._build(("map", "pooled")).eval()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from vse.config import knob
 from vse.errors import InputError
-from vse.features.backbone import REVISION, Backbone, Network, Normalisation
+from vse.features.backbone import REVISION, Backbone, Network, Normalisation, once_in_a_process
 from vse.features.gradient_checkpointing import blocks_of
 from vse.features.transforms import NAMES, Transform
 from vse.registry import ComponentConfig, register
@@ -119,6 +119,7 @@ class TorchvisionBackbone(Backbone):
             "revision": REVISION,
         }
 
+    @once_in_a_process
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Computed by a forward pass on the meta device."""
         model = _empty(self.config.arch)

@@ -21,7 +21,7 @@ from vse.report.measured import altered, comparable, record
 from vse.report.page import provenance
 from vse.report.page_row import record_page
 from vse.stages import pipeline
-from vse.stages.describe import describe
+from vse.stages.describe import read_once
 from vse.stages.measuring.checks import check_measure, foresee_measure
 from vse.stages.measuring.members import difference
 from vse.stages.measuring.options import TASKS, MeasureOptions, SharedOptions
@@ -204,8 +204,9 @@ def measured_alike(
     Raises:
         InputError: Two runs differ in an image, a caption or an adversary. Then none is measured.
     """
+    read = read_once(workspace)
     for run in _of_other_data(runs):
-        check_measure([workspace.run(run.name)], workspace, tasks, options, lambda config: describe(config, workspace))
+        check_measure([workspace.run(run.name)], workspace, tasks, options, read)
     if not options.on:
         _refuse_other_data(runs, workspace, options.splits)
     folders = [workspace.run(run.name) for run in runs]
@@ -213,7 +214,7 @@ def measured_alike(
     missing, works = set[str](), list[MeasureWork]()
     with contextlib.ExitStack() as stack:
         for folder in folders:
-            plan = plan_measure([folder], workspace, tasks, options)
+            plan = plan_measure([folder], workspace, tasks, options, read)
             if not prints:  # all runs meet the same adversaries, or are refused
                 plan.warn_of_unattacked()
             prints = prints or plan.fingerprints
@@ -227,7 +228,7 @@ def measured_alike(
         measure_on_cluster(works)
     results = dict[str, Measured]()
     for folder in folders:
-        plan = plan_measure([folder], workspace, tasks, options)
+        plan = plan_measure([folder], workspace, tasks, options, read)
         if folder.name in missing:
             print(f"measuring {folder.name}", file=sys.stderr, flush=True)
         results[folder.name] = carry_out(plan, folder.child("evaluation"))

@@ -3,9 +3,10 @@
 import functools
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 
 from vse import registry
+from vse.config import fingerprint
 from vse.data.frames import other_shapes
 from vse.data.records import Records
 from vse.data.regions import split_uri
@@ -19,6 +20,7 @@ from vse.workspace.layout import Workspace
 log = logging.getLogger(__name__)
 
 _FOLDS = 5  # that messages suggest
+_SOURCES = 2  # whose records a job on several runs keeps: what they were trained on, and what they are measured on
 
 
 def describe(config: RunConfig, workspace: Workspace) -> Records:
@@ -43,6 +45,21 @@ def describe(config: RunConfig, workspace: Workspace) -> Records:
         if records.sizes and (line := other_shapes(records, source.image_root)):
             log.warning("%s", line)
     return records
+
+
+def read_once(workspace: Workspace) -> Callable[[RunConfig], Records]:
+    """`describe` for a job on several runs, which reads the records of a source once for runs that share it."""
+    kept = dict[str, Records]()
+
+    def read(config: RunConfig) -> Records:
+        question = fingerprint(source_question(config))
+        if question not in kept:
+            while len(kept) >= _SOURCES:
+                del kept[next(iter(kept))]
+            kept[question] = describe(config, workspace)
+        return kept[question]
+
+    return read
 
 
 def source_question(config: RunConfig) -> list[object]:

@@ -89,6 +89,16 @@ def test_shapes_of_the_published_settings_need_no_weights():
     assert build("squeezenet1_1", size=224).shapes()["map"] == (169, 512)
 
 
+def test_shapes_are_computed_once_for_each_configuration(monkeypatch):
+    first = build("resnet18", size=64).shapes()
+    other = build("resnet18", size=96).shapes()
+    assert other != first
+    monkeypatch.setattr(TorchvisionBackbone, "_trunk", None)  # no pass from here
+    assert build("resnet18", size=64).shapes() == first
+    build("resnet18", size=64).shapes().clear()
+    assert build("resnet18", size=64).shapes() == first
+
+
 @pytest.mark.seconds
 def test_ten_crops_are_averaged_and_have_no_map():
     backbone = build("shufflenet_v2_x0_5", transform="ten_crop")

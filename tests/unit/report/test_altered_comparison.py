@@ -9,6 +9,7 @@ import pytest
 from tests.unit.report.pages import SVG, Outline
 from tests.unit.report.test_comparison_page import MADE
 from vse.config import override
+from vse.data.sources.scenes import Scenes
 from vse.presets import preset
 from vse.report.comparison_build import CompareOptions, arranged, compare_runs
 from vse.report.comparison_page import comparison_page, terminal_lines, to_csv, to_data
@@ -52,6 +53,17 @@ def test_folds_are_named_wherever_numbers_are_shown(place: Workspace, runs: tupl
     data = to_data(found)
     assert (data["altered"], list(data["splits"])) == ("folds-3", ["folds-3/test"])
     assert "altered" not in Outline(comparison_page(plain, {"test": SVG}, MADE)).text
+
+
+@pytest.mark.seconds
+def test_the_data_that_runs_share_are_read_once(
+    place: Workspace, runs: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare_runs(place, CompareOptions(runs=runs, tasks=("retrieval",)))
+    read, describe = list[str](), Scenes.describe
+    monkeypatch.setattr(Scenes, "describe", lambda self: read.append("read") or describe(self))
+    compare_runs(place, CompareOptions(runs=runs, tasks=("retrieval",)))
+    assert read == ["read"]
 
 
 @pytest.mark.seconds

@@ -178,7 +178,11 @@ class MeasurePlan:
 
 
 def plan_measure(
-    runs: Sequence[Folder], workspace: Workspace, names: Collection[str], options: SharedOptions
+    runs: Sequence[Folder],
+    workspace: Workspace,
+    names: Collection[str],
+    options: SharedOptions,
+    describe: Callable[[RunConfig], Records] | None = None,
 ) -> MeasurePlan:
     """What measuring runs will take, with earlier stages and adversaries made if they are missing.
 
@@ -187,11 +191,13 @@ def plan_measure(
         workspace: Where stages keep what they make.
         names: Of the tasks; a mapping has the tasks too, made by another process.
         options: How to measure.
+        describe: Gives the records of a configuration; None: `pipeline.describe`.
 
     Raises:
         InputError: A run has no checkpoint, the data set no such split, or none of the tasks can measure.
     """
-    request = check_measure(runs, workspace, names, options, lambda config: pipeline.describe(config, workspace))
+    describe = describe or (lambda config: pipeline.describe(config, workspace))
+    request = check_measure(runs, workspace, names, options, describe)
     for line in attacked_by(request, options):
         log.info("%s", line)
     alpha = options.alpha
