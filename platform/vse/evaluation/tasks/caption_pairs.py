@@ -113,10 +113,11 @@ class CaptionPairsTask(Task):
         if warning:
             log.warning("%s", warning)
         of_training = training_share(context, [(image[pair.filename],) for pair in kept], "pairs", self._key)
-        ids = tuple(dict.fromkeys(image[pair.filename] for pair in kept))
+        ids = dict.fromkeys(image[pair.filename] for pair in kept)
+        row_of = {id_: row for row, id_ in enumerate(ids)}
         texts = context.runs.encode_texts([pair.caption for pair in kept] + [pair.negative for pair in kept])
-        codes = context.runs.encode_images(ids)
-        row = as_index(torch.tensor([ids.index(image[pair.filename]) for pair in kept]), texts)
+        codes = context.runs.encode_images(tuple(ids))
+        row = as_index(torch.tensor([row_of[image[pair.filename]] for pair in kept]), texts)
         true, false = (
             context.model.combine(pair_parts(context.model, codes, slice_items(texts, part), row))[0].float()
             for part in (slice(0, len(kept)), slice(len(kept), None))
