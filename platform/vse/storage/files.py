@@ -1,7 +1,6 @@
 """Files of this machine: paths as users write them, checksums, and temporary folders that do not pile up."""
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -10,6 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Generator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +66,24 @@ def without_checksum(value: Any) -> Any:
 
 
 UNFINISHED = ".writing-"  # names that start with it are unfinished writes, which no reader sees
+_DIGITS = 12
 _LOCKED_BY = 10.0  # seconds since its last change after which the writer of a file has locked it, or is dead
 
 
-def write_atomically(target: Path, data: bytes) -> None:
-    """Write a file of which readers see the old content or the new one; what killed writers left of it is removed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    for left in target.parent.glob(f"{UNFINISHED}*-{glob.escape(target.name)}"):
+@lru_cache(maxsize=4096)
+def _remove_left_over(folder: Path) -> None:
+    """Remove what killed writers left in a folder; once in a process, since it lists the folder."""
+    for left in folder.glob(f"{UNFINISHED}{'[0-9a-f]' * _DIGITS}-*"):
         with contextlib.suppress(OSError), left.open("r+b") as stream:
             if time.time() - left.stat().st_mtime > _LOCKED_BY and lock_descriptor(stream.fileno(), blocking=False):
                 left.unlink()
-    temporary = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex[:12]}-{target.name}")
+
+
+def write_atomically(target: Path, data: bytes) -> None:
+    """Write a file of which readers see the old content or the new one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_left_over(target.parent)
+    temporary = target.with_name(f"{UNFINISHED}{uuid.uuid4().hex[:_DIGITS]}-{target.name}")
     try:
         with temporary.open("wb") as stream:
             with contextlib.suppress(OSError):  # a file system without locks: no file there is removed as left over

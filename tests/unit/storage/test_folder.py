@@ -77,18 +77,19 @@ def test_an_unfinished_write_of_a_killed_process_is_not_listed(folder):
     assert folder.names() == ("x",)
 
 
-def test_the_next_write_of_a_file_removes_what_killed_writers_left_of_it(folder):
-    folder.write_text("x[1]", "1")
+def test_the_first_write_to_a_folder_removes_what_killed_writers_left(folder):
+    folder.local().mkdir(parents=True, exist_ok=True)
     dead, young, living = (folder.local(f".writing-{digit * 12}-x[1]") for digit in "012")
-    other = folder.local(".writing-333333333333-y")
-    for path in (dead, young, living, other):
+    other, lock = folder.local(".writing-333333333333-y"), folder.local(".writing-lock")
+    paths = (dead, young, living, other, lock)
+    for path in paths:
         path.write_text("half")
         if path != young:
             os.utime(path, (0, 0))
     with living.open("r+b") as stream:
         assert lock_descriptor(stream.fileno(), blocking=False)
         folder.write_text("x[1]", "2")
-    assert [path.exists() for path in (dead, young, living, other)] == [False, True, True, True]
+    assert [path.exists() for path in paths] == [False, True, True, False, True]
     assert folder.read_text("x[1]") == "2"
 
 
