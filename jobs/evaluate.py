@@ -55,7 +55,8 @@ def run(request: Request) -> str:
     with Shipper(request.workspace, request.tracking).every(30):
         measured = measure(runs, folder.child("evaluation"), workspace, options.tasks, options.measure)
         journal, values = workspace.journal(folder), keyed(measured)
-        labelled, way = keyed(measured, to_dict(options.measure)), altered(to_dict(options.measure))
+        how = to_dict(options.measure)
+        labelled, way = keyed(measured, how), altered(how)
         rsums = {key.label: value for key, value in labelled.items() if key.metric.name == "rsum"}
         shown = list(lines(values, measured.sizes, lacking(measured), intervals(measured)))
         with journal.together():

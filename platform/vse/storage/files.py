@@ -1,4 +1,4 @@
-"""Files of this machine: paths as users write them, checksums, and temporary folders that do not pile up."""
+"""Files of this machine: paths as users write them, checksums, atomic writes, temporary folders that do not pile up."""
 
 import contextlib
 import hashlib

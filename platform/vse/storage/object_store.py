@@ -3,8 +3,8 @@
 A write is one PUT of bytes in memory, so readers see all of it or none, nothing is left behind by a writer that dies,
 and repeating it after an answer that was lost does no harm. Only what is too large for one PUT is sent in parts, of
 which a writer that dies leaves an unfinished upload. Throttling, server errors and broken connections are waited out
-(`outages`). Bodies that end early are read again, and writes that S3 rejects because
-another one to the same name is in progress (409) are repeated: a 409 does not say whose object remains.
+(`outages`). Bodies that end early are read again, and writes that S3 rejects because another one to the same name is in
+progress (409) are repeated: a 409 does not say whose object remains.
 """
 
 import contextlib
